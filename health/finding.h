@@ -1,0 +1,33 @@
+/* finding - what a look at a node found, and what it says about the node.
+ *
+ * One table row a finding (catalog.c): code, subject kind, severity, class,
+ * message, advice. Absent hardware is a skip, not a finding. A probe that
+ * hangs or times out is FINDING_UNKNOWN, never FINDING_FAIL. What a user can
+ * cause is at most FINDING_WARN. Usable without any library.
+ */
+#ifndef KB_HEALTH_FINDING_H
+#define KB_HEALTH_FINDING_H
+
+#include "runner/base/err.h"
+
+enum finding_severity {
+    FINDING_INFO,    /* for the record */
+    FINDING_WARN,    /* look at it; the job may run */
+    FINDING_UNKNOWN, /* could not be found out */
+    FINDING_DRAIN,   /* no new job here; a running one may save and go */
+    FINDING_FAIL,    /* no job here, at once */
+    FINDING_SEVERITY_N
+};
+extern const char *const finding_severity_names[FINDING_SEVERITY_N];
+
+struct finding {
+    const char *code;        /* stable, e.g. "mem-free-low" */
+    enum finding_severity severity;
+    enum err_class class;    /* what is lost if it is true */
+    char subject[96];        /* "node", GPU UUID, NIC, mount point */
+    char message[256];
+    char advice[256];
+    char evidence[256];      /* what was read: value, limit, source */
+};
+
+#endif

@@ -1,0 +1,51 @@
+/* catalog - what checkpoints a run directory holds, and what to keep.
+ *
+ * No collectives, no device: the supervisor, the front and ckpt use it. Only
+ * the current supervisor (or rank 0 of an unsupervised run) quarantines or
+ * prunes. A checkpoint committed by an older attempt after a newer one began
+ * is not accepted: start.json of each attempt lists what was there.
+ */
+#ifndef KB_CKPT_CATALOG_H
+#define KB_CKPT_CATALOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runner/base/err.h"
+
+struct catalog_entry {
+    char name[64];
+    int64_t step;
+    int attempt;
+    bool committed;   /* manifest.json is in place */
+    bool accepted;    /* not fenced off by a newer attempt's start.json */
+    bool healthy;     /* healthy.json is there */
+    int64_t bytes;
+    double wall_s;    /* of the commit */
+    char problem[256];/* "" or why it cannot be used, as far as a look shows */
+};
+struct catalog { struct catalog_entry *entries; int n; }; /* newest first */
+
+/* An absent ckpt folder is an empty catalogue. attempt: whose eyes (a fence of
+ * attempts later than it does not count); 0: the newest. */
+int catalog_load(const char *run_dir, int attempt, struct catalog *ret,
+                 struct err *err);
+void catalog_release(struct catalog *catalog);
+const struct catalog_entry *catalog_find(const struct catalog *catalog,
+                                         int64_t step);
+/* Read everything and compare: sizes, headers, every block's xxh3. -1 with the
+ * file, offset, expected and got. */
+int catalog_verify(const char *run_dir, const char *name, struct err *err);
+/* Move to ckpt/quarantine/NAME with NAME.reason beside it. */
+int catalog_quarantine(const char *run_dir, const char *name,
+                       const char *reason, struct err *err);
+int catalog_mark_healthy(const char *run_dir, const char *name, int64_t step,
+                         struct err *err);
+/* Keep the newest keep_n committed and accepted ones, and always at least two
+ * healthy or verified ones and the newest healthy one; delete the rest, and
+ * uncommitted folders of older attempts. on_prune may be NULL. */
+int catalog_prune(const char *run_dir, int attempt, int keep_n,
+                  void (*on_prune)(void *ctx, const char *name), void *ctx,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,72 @@
+/* model - a transformer's layers over kernels/ops, GPT-2 and Llama families.
+ *
+ * Parameters are a table (params.h): name, shape, where. Activations live in
+ * slots sized by the plan. Model code calls its tensor group's collectives
+ * everywhere from the first day; at size 1 they do nothing.
+ */
+#ifndef KB_MODEL_MODEL_H
+#define KB_MODEL_MODEL_H
+
+#include "kernels/ops.h"
+#include "runner/base/err.h"
+#include "kernels/view.h"
+#include "runner/comm/comm.h"
+#include "runner/plan/batch.h"
+#include "runner/plan/plan.h"
+
+struct model;
+
+/* One tensor of Hugging Face's naming that this rank holds (all or a box). */
+struct param {
+    char name[VIEW_NAME_BYTES];
+    int dims;
+    int64_t shape[2];         /* global, Hugging Face's */
+    int64_t offset[2], extent[2]; /* this rank's box */
+    int64_t n;                /* elements here */
+    void *data;               /* ex->act; rows contiguous */
+    void *grad;               /* ex->grad, or NULL (no training) */
+    bool decay;               /* weight decay applies: 2-D, not a norm, bias */
+    bool shared;              /* tied: another stage holds it too */
+    int bucket;               /* order in which gradients become ready */
+};
+
+enum model_mode { MODEL_TRAIN, MODEL_EVAL, MODEL_DECODE };
+
+/* train: gradients and activation slots are allocated too. slots: activation
+ * slots (1 for the trivial schedule). Arena memory only. comm may be NULL. */
+struct model *model_create(const struct plan *plan, struct comm *comm,
+                           struct exec *ex, bool train, int slots,
+                           struct err *err);
+void model_destroy(struct model *model);
+int model_params(const struct model *model, struct param **ret); /* count */
+/* Arena bytes that model_create takes: plan's memory rows come from here. */
+int64_t model_arena_bytes(const struct plan *plan, bool train, int slots);
+/* Weights by seed, tensor name and global index: knows no layout. */
+int model_init_weights(struct model *model, uint64_t seed, struct err *err);
+
+/* Called in an order fixed by the plan when all gradients of a bucket are
+ * complete for the last micro-batch. */
+typedef void (*grad_ready_f)(void *ctx, int bucket);
+
+/* Batch arrays in device memory. in/out: activations across pipeline stages
+ * [N, C] act, NULL at the ends. sums [4] F64 device (see head_loss), added to,
+ * on the last stage. scale: d(total)/d(loss of a token). */
+int model_forward(struct model *model, int chunk, int slot,
+                  enum model_mode mode, const struct batch *batch,
+                  const void *in, void *out, double *sums, struct err *err);
+int model_backward(struct model *model, int chunk, int slot,
+                   const struct batch *batch, const void *dout, void *din,
+                   double *sums, double scale, grad_ready_f ready, void *ctx,
+                   struct err *err);
+
+/* ---- Generation: the same forward with a key/value cache ---------------- */
+struct kv_cache;
+struct kv_cache *model_cache_create(struct model *model, int B, int T_cache,
+                                    struct err *err);
+/* tokens [B, T] continue each sequence at `past`; logits [B, V] of the last
+ * position in host memory, float. */
+int model_decode(struct model *model, struct kv_cache *cache, int B, int T,
+                 int past, const int32_t *tokens, float *logits,
+                 struct err *err);
+
+#endif

@@ -1,0 +1,61 @@
+/* optim - AdamW, learning rate schedule, global-norm clipping, statistics.
+ *
+ * It sees tensors, not a model: whoever owns parameters hands a table. Step:
+ * gradients are reduced over the data group, the norm is taken in fixed order
+ * over all ranks that hold different parts, the factor (clip, unscale, skip)
+ * stays on the device, the update reads it there.
+ */
+#ifndef KB_OPTIM_OPTIM_H
+#define KB_OPTIM_OPTIM_H
+
+#include "kernels/ops.h"
+#include "runner/base/err.h"
+#include "kernels/view.h"
+#include "runner/comm/comm.h"
+#include "runner/plan/plan.h"
+
+struct optim;
+
+struct optim_tensor {
+    char name[VIEW_NAME_BYTES]; /* Hugging Face's */
+    int dims;
+    int64_t shape[2], offset[2], extent[2];
+    int64_t n;
+    void *data, *grad;
+    bool decay;
+    int bucket;
+};
+
+/* What a step gives, after optim_step, in host memory. Sums are the world's. */
+struct optim_result {
+    double loss;        /* mean over unmasked tokens of the global batch */
+    double tokens;      /* unmasked tokens of the global batch */
+    double grad_norm;   /* before clipping */
+    double z;           /* mean z part */
+    double accuracy;    /* correct next tokens, share */
+    bool skipped;       /* not finite: nothing was changed */
+    int64_t flags;      /* OR of the ranks' requests, see optim_step */
+};
+
+struct optim *optim_create(const struct plan *plan, struct comm *comm,
+                           struct exec *ex, const struct optim_tensor *tensors,
+                           int tensors_n, struct err *err);
+void optim_destroy(struct optim *optim);
+int64_t optim_arena_bytes(const struct plan *plan, int64_t params_n);
+
+double optim_lr(const struct plan *plan, int64_t step); /* step from 1 */
+
+/* Gradients of this bucket are complete here: start their reduction. */
+void optim_bucket_ready(struct optim *optim, int bucket);
+/* Reduce, clip, update for step (from 1). sums [4] F64 device: as head_loss
+ * left them for this rank's part. flags: this rank's requests (stop, busy...),
+ * carried in the same reduction as the loss, so that all see the same. */
+int optim_step(struct optim *optim, int64_t step, double *sums,
+               int64_t flags, struct optim_result *ret, struct err *err);
+/* master/, exp_avg/, exp_avg_sq/ views, rows that this rank owns. At most
+ * max; returns the number. */
+int optim_views(struct optim *optim, struct view *views, int max);
+/* After a load: parameters from master weights. */
+int optim_sync_params(struct optim *optim, struct err *err);
+
+#endif

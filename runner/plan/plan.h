@@ -1,0 +1,151 @@
+/* plan - configuration and facts to decisions, before anything is allocated.
+ *
+ * Pure: the caller gathers struct site (files, disk, GPUs, limits); plan_make
+ * decides. The same code runs at submit, in `koboshi plan`, in preflight on
+ * the nodes and in each rank. Every refusal to run is made here and names the
+ * key, its origin and the fix. What `site` says is not visible from here is a
+ * warning at submit and a refusal in preflight.
+ * The plan is immutable once made; everything holds a const pointer to it.
+ */
+#ifndef KB_PLAN_PLAN_H
+#define KB_PLAN_PLAN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runner/base/conf.h"
+#include "runner/base/err.h"
+#include "runner/plan/shape.h"
+
+#define PLAN_NAME_BYTES 128
+#define PLAN_LIST_MAX 64
+
+enum plan_precision { PLAN_FP32, PLAN_FP64, PLAN_BF16, PLAN_FP16 };
+enum plan_device { PLAN_CPU, PLAN_CUDA };
+enum plan_recompute { PLAN_RECOMPUTE_NONE, PLAN_RECOMPUTE_SELECTIVE,
+                      PLAN_RECOMPUTE_FULL };
+
+/* One token file of a blend. */
+struct plan_data {
+    char prefix[PATH_MAX]; /* without .bin/.idx; absolute */
+    double weight;
+};
+
+/* Facts that plan needs and may not look for itself. */
+struct site_file {
+    bool known;            /* false: this host cannot see it */
+    bool exists;
+    char problem[256];     /* "" or why it cannot be used */
+    int64_t sequences, documents, tokens;
+    int dtype_bytes;
+};
+struct site {
+    bool submit;           /* true at submit: unseen is a warning */
+    int nodes;             /* of the allocation; 0 unknown */
+    int spares;
+    int ranks_per_node;    /* 0 unknown */
+    int gpus_per_node;     /* 0 none */
+    int cores_per_rank;    /* 0 unknown */
+    int64_t mem_per_rank_bytes; /* host or device; 0 unknown */
+    int64_t disk_free_bytes;    /* at the run directory; -1 unknown */
+    bool run_dir_writable, run_dir_known;
+    char run_dir_problem[256];
+    bool array_job;        /* a job array: needs a run directory a task */
+    double time_limit_s;   /* 0 unknown or none */
+    struct site_file train[PLAN_LIST_MAX], valid[PLAN_LIST_MAX];
+    /* Slurm's settings, -1 unknown: those that would defeat recovery. */
+    int slurmd_timeout_s, requeue_delay_s, max_batch_requeue, job_requeue;
+    int kill_wait_s;
+};
+
+struct plan_memory_row { char what[48]; int64_t bytes; };
+
+struct plan {
+    /* run */
+    char name[PLAN_NAME_BYTES];
+    char run_dir[PATH_MAX];         /* absolute */
+    uint64_t seed;
+    char hash[33];                  /* of all that changes the mathematics */
+    /* what is trained */
+    struct shape shape;
+    enum plan_precision precision;
+    enum plan_device device;
+    bool deterministic;
+    enum plan_recompute recompute;
+    /* layout: world = data * tensor * pipeline */
+    int world, data, tensor, pipeline;
+    int blas_threads;               /* threads of a rank, pinned */
+    char blas_core[32];             /* OPENBLAS_CORETYPE, "" as found */
+    /* batch: global_batch = micro_batch * accum * data; sequences */
+    int64_t steps;
+    int seq_len, global_batch, micro_batch, accum;
+    /* data */
+    struct plan_data train[PLAN_LIST_MAX], valid[PLAN_LIST_MAX];
+    int train_n, valid_n;
+    char split[64];                 /* "" or "969,30,1" over `train` */
+    char tokenizer[PATH_MAX];       /* "byte" or a file */
+    bool eod_mask_loss, eod_reset_positions, eod_reset_attention;
+    int eod_token;                  /* -1: none */
+    /* optimizer */
+    double lr, min_lr, beta1, beta2, eps, weight_decay, clip;
+    int64_t warmup_steps, decay_steps;
+    char schedule[16];              /* cosine | linear | constant */
+    double z_loss;                  /* coefficient, 0 off */
+    /* validation, log */
+    int64_t eval_interval, eval_batches, log_interval;
+    bool tensorboard;
+    char mlflow_uri[256], mlflow_experiment[PLAN_NAME_BYTES];
+    /* checkpoints */
+    int64_t ckpt_interval;
+    int ckpt_keep;                  /* verified ones kept, at least 2 */
+    int64_t ckpt_shard_bytes;       /* most bytes a shard */
+    int64_t ckpt_bytes;             /* of one checkpoint, all ranks */
+    /* guard */
+    int guard_window;               /* steps of loss history */
+    double guard_sigma;             /* 0 off */
+    int guard_skip_data;            /* steps of data skipped at a roll back */
+    int64_t healthy_after;          /* steps that prove a checkpoint good */
+    /* recovery */
+    int spares, max_restarts;
+    bool elastic; int min_nodes;
+    double restart_refill_s;        /* budget refills one each this long */
+    double stall_min_s, stall_factor;
+    double load_limit_s, wireup_limit_s, heartbeat_s, silent_s;
+    double save_before_limit_s;     /* time limit: save this long before */
+    char resume[16];                /* auto | fresh | STEP */
+    /* health, notices */
+    char health[8];                 /* off | gate | full */
+    char webhook[512]; char webhook_token[256];
+    /* memory of one rank, rows with a sum */
+    struct plan_memory_row memory[24];
+    int memory_n;
+    int64_t memory_bytes;
+    int64_t params_n;
+    /* FLOP a token, forward and backward: causal-halved and full attention */
+    double flop_token_half, flop_token_full;
+};
+
+struct plan_notes { char text[32][320]; int n; }; /* warnings */
+
+/* The table of keys of run.yaml (also koboshi.yaml(5)). */
+extern const struct conf_row plan_rows[];
+extern const int plan_rows_n;
+
+/* A conf with the run.yaml at path, then KB_ENV_SET's and the other KB_ENV_*
+ * options of the environment, read. Relative paths count from run.yaml's
+ * folder. NULL on error. */
+struct conf *plan_conf_open(const char *path, struct err *err);
+
+/* Decide. notes may be NULL. *ret is set on success only. With site->world
+ * unknown (nodes == 0) the layout is checked for one rank a node as far as
+ * that goes. err's class is ERR_REQUEST. */
+int plan_make(const struct conf *conf, const struct site *site,
+              struct plan *ret, struct plan_notes *notes, struct err *err);
+/* Memory rows, parameters, FLOP: part of plan_make, alone for tests. */
+void plan_memory(struct plan *plan);
+
+/* The plan for people. */
+void plan_print(const struct plan *plan, struct sbuf *out);
+
+#endif

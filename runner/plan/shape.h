@@ -1,0 +1,35 @@
+/* shape - one description of the models that Koboshi trains: GPT-2 and Llama
+ * families and what lies between.
+ *
+ * Dimension alphabet of the whole tree: B batch (sequences), T sequence
+ * (tokens), C model width, H heads, K key/value heads, D head width, F
+ * feed-forward width, V vocabulary (Vp padded, in memory only), L layers,
+ * N = B*T tokens.
+ */
+#ifndef KB_PLAN_SHAPE_H
+#define KB_PLAN_SHAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum shape_norm { SHAPE_LAYERNORM, SHAPE_RMSNORM };
+enum shape_act { SHAPE_GELU, SHAPE_SWIGLU };       /* GELU: tanh form */
+enum shape_pos { SHAPE_LEARNED, SHAPE_ROPE };      /* RoPE: half-split */
+enum shape_names { SHAPE_NAMES_GPT2, SHAPE_NAMES_LLAMA }; /* Hugging Face's */
+
+struct shape {
+    enum shape_names names;
+    enum shape_norm norm;
+    enum shape_act act;
+    enum shape_pos pos;
+    int L, C, H, K, D, F, V, Vp;
+    int T_max;             /* learned positions, or the longest trained */
+    double rope_theta;
+    double norm_eps;
+    bool bias_qkv, bias_o, bias_ffn, bias_norm; /* norm bias: LayerNorm only */
+    bool tied;             /* head is the embedding */
+    bool qk_norm;          /* RMSNorm [D] on each head before RoPE */
+    double init_std;       /* residual projections: init_std / sqrt(2L) */
+};
+
+#endif

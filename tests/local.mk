@@ -1,0 +1,4 @@
+# tests: one program a unit, tests/<folder>/test_<file>.c, TAP on stdout.
+EXTRA_DIST += tests/tap.h
+check_PROGRAMS += tests/base/test_str
+tests_base_test_str_LDADD = $(BASE_LIBS)
