@@ -2,3 +2,5 @@
 EXTRA_DIST += tests/tap.h
 check_PROGRAMS += tests/base/test_str
 tests_base_test_str_LDADD = $(BASE_LIBS)
+check_PROGRAMS += tests/base/test_proc
+tests_base_test_proc_LDADD = $(BASE_LIBS)

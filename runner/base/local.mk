@@ -4,7 +4,8 @@ base_free_sources = \
 	runner/base/str.c runner/base/str.h \
 	runner/base/clock.c runner/base/clock.h \
 	runner/base/file.c runner/base/file.h \
-	runner/base/contract.c runner/base/contract.h
+	runner/base/contract.c runner/base/contract.h \
+	runner/base/proc.c runner/base/proc.h
 noinst_LIBRARIES += libkb_base.a
 libkb_base_a_SOURCES = $(base_free_sources) \
 	runner/base/log.c runner/base/log.h \
