@@ -6,7 +6,9 @@
  * Files are YAML mappings whose nesting gives dotted keys (model: {layers: 2}
  * is model.layers); lists give KEY with '\n' between the items. Anchors are
  * allowed, duplicate keys, unknown keys and tags are errors. An unknown key
- * names the nearest known one and its file:line.
+ * names the nearest known one and its file:line. A key without a value (or
+ * null, or "") is unset: it has its default. Reading goes on after a mistake,
+ * so that conf_mistakes tells all of them.
  */
 #ifndef KB_BASE_CONF_H
 #define KB_BASE_CONF_H
@@ -30,6 +32,7 @@ struct conf_row {
     const char *choices; /* CONF_CHOICE: "a|b|c" */
     bool secret;         /* redacted in dumps */
     const char *doc;     /* one line */
+    const char *also;    /* names elsewhere, "num_layers|n_layer": hints */
 };
 
 struct conf; /* owned by its creator */
@@ -46,11 +49,21 @@ int conf_read_text(struct conf *conf, const char *text, const char *name,
  * and path lists stay as they are: the caller knows against what they count. */
 int conf_set(struct conf *conf, const char *assignment, const char *origin,
              struct err *err);
-/* Types and ranges of all keys, and the required ones; the first mistake. */
+/* The same from parts; list items have '\n' between them. */
+int conf_put(struct conf *conf, const char *key, const char *text,
+             const char *origin, struct err *err);
+/* Back to the default. */
+void conf_unset(struct conf *conf, const char *key);
+/* What reading found wrong, types and ranges of all keys, and the required
+ * ones; the first mistake. */
 int conf_check(const struct conf *conf, struct err *err);
+/* The same, every one of them: say is called with each; their number. */
+typedef void (*conf_say_f)(void *ctx, const char *message);
+int conf_mistakes(const struct conf *conf, conf_say_f say, void *ctx);
 
 /* Values; the key must be in the table (a programming error otherwise is
- * reported as an empty value). Call after conf_check. */
+ * reported as an empty value). Call after conf_check. An unset number is 0.
+ * conf_int gives bytes of a CONF_SIZE, conf_real seconds of a CONF_DURATION. */
 const char *conf_text(const struct conf *conf, const char *key);
 int64_t conf_int(const struct conf *conf, const char *key);
 double conf_real(const struct conf *conf, const char *key);
