@@ -1,5 +1,13 @@
 # tests: one program a unit, tests/<folder>/test_<file>.c, TAP on stdout.
-EXTRA_DIST += tests/tap.h
+EXTRA_DIST += tests/tap.h tests/tap.sh tests/cluster/cluster.sh \
+	tests/cluster/node.sh tests/cluster/slurm_conf.sh \
+	tests/cluster/stage.sh tests/cluster/under_slurm.sh \
+	tests/system/t_cluster.t
+if HAVE_PMIX
+check_PROGRAMS += tests/cluster/pmix_hello
+tests_cluster_pmix_hello_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+tests_cluster_pmix_hello_LDADD = $(PMIX_LIBS)
+endif
 check_PROGRAMS += tests/base/test_str
 tests_base_test_str_LDADD = $(BASE_LIBS)
 check_PROGRAMS += tests/base/test_proc
