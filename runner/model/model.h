@@ -43,14 +43,17 @@ int model_params(const struct model *model, struct param **ret); /* count */
 int64_t model_arena_bytes(const struct plan *plan, bool train, int slots);
 /* Weights by seed, tensor name and global index: knows no layout. */
 int model_init_weights(struct model *model, uint64_t seed, struct err *err);
+/* All gradients to zero, before a step's first micro-batch. */
+int model_zero_grads(struct model *model, struct err *err);
 
 /* Called in an order fixed by the plan when all gradients of a bucket are
  * complete for the last micro-batch. */
 typedef void (*grad_ready_f)(void *ctx, int bucket);
 
 /* Batch arrays in device memory. in/out: activations across pipeline stages
- * [N, C] act, NULL at the ends. sums [4] F64 device (see head_loss), added to,
- * on the last stage. scale: d(total)/d(loss of a token). */
+ * [N, C] act, NULL at the ends. sums [4] F64 device (see head_loss), added to
+ * on the last stage: by forward in MODEL_EVAL, by backward in MODEL_TRAIN (the
+ * loss comes with its gradient). scale: d(total)/d(loss of a token). */
 int model_forward(struct model *model, int chunk, int slot,
                   enum model_mode mode, const struct batch *batch,
                   const void *in, void *out, double *sums, struct err *err);
@@ -63,6 +66,9 @@ int model_backward(struct model *model, int chunk, int slot,
 struct kv_cache;
 struct kv_cache *model_cache_create(struct model *model, int B, int T_cache,
                                     struct err *err);
+void model_cache_destroy(struct kv_cache *cache); /* the arena keeps its part */
+/* Arena bytes that a cache takes. */
+int64_t model_cache_bytes(const struct model *model, int B, int T_cache);
 /* tokens [B, T] continue each sequence at `past`; logits [B, V] of the last
  * position in host memory, float. */
 int model_decode(struct model *model, struct kv_cache *cache, int B, int T,

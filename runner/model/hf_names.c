@@ -1,0 +1,55 @@
+/* hf_names - what Hugging Face calls each tensor. A name that its models have
+ * not (a norm's bias under Llama's names, say) follows their habit. */
+#include "runner/model/params.h"
+
+#define G SHAPE_NAMES_GPT2
+#define M SHAPE_NAMES_LLAMA
+
+const struct part_name hf_part_names[] = {
+    {G, P_WTE, PART_ALL, "transformer.wte.weight"},
+    {G, P_WPE, PART_ALL, "transformer.wpe.weight"},
+    {G, P_NORM1, PART_ALL, "transformer.h.%d.ln_1.weight"},
+    {G, P_NORM1_B, PART_ALL, "transformer.h.%d.ln_1.bias"},
+    {G, P_QKV, PART_ALL, "transformer.h.%d.attn.c_attn.weight"},
+    {G, P_QKV_B, PART_ALL, "transformer.h.%d.attn.c_attn.bias"},
+    {G, P_QNORM, PART_ALL, "transformer.h.%d.attn.q_norm.weight"},
+    {G, P_KNORM, PART_ALL, "transformer.h.%d.attn.k_norm.weight"},
+    {G, P_O, PART_ALL, "transformer.h.%d.attn.c_proj.weight"},
+    {G, P_O_B, PART_ALL, "transformer.h.%d.attn.c_proj.bias"},
+    {G, P_NORM2, PART_ALL, "transformer.h.%d.ln_2.weight"},
+    {G, P_NORM2_B, PART_ALL, "transformer.h.%d.ln_2.bias"},
+    {G, P_UP, PART_ALL, "transformer.h.%d.mlp.c_fc.weight"},
+    {G, P_UP_B, PART_ALL, "transformer.h.%d.mlp.c_fc.bias"},
+    {G, P_DOWN, PART_ALL, "transformer.h.%d.mlp.c_proj.weight"},
+    {G, P_DOWN_B, PART_ALL, "transformer.h.%d.mlp.c_proj.bias"},
+    {G, P_NORMF, PART_ALL, "transformer.ln_f.weight"},
+    {G, P_NORMF_B, PART_ALL, "transformer.ln_f.bias"},
+    {G, P_HEAD, PART_ALL, "lm_head.weight"},
+
+    {M, P_WTE, PART_ALL, "model.embed_tokens.weight"},
+    {M, P_WPE, PART_ALL, "model.embed_positions.weight"},
+    {M, P_NORM1, PART_ALL, "model.layers.%d.input_layernorm.weight"},
+    {M, P_NORM1_B, PART_ALL, "model.layers.%d.input_layernorm.bias"},
+    {M, P_QKV, PART_Q, "model.layers.%d.self_attn.q_proj.weight"},
+    {M, P_QKV, PART_K, "model.layers.%d.self_attn.k_proj.weight"},
+    {M, P_QKV, PART_V, "model.layers.%d.self_attn.v_proj.weight"},
+    {M, P_QKV_B, PART_Q, "model.layers.%d.self_attn.q_proj.bias"},
+    {M, P_QKV_B, PART_K, "model.layers.%d.self_attn.k_proj.bias"},
+    {M, P_QKV_B, PART_V, "model.layers.%d.self_attn.v_proj.bias"},
+    {M, P_QNORM, PART_ALL, "model.layers.%d.self_attn.q_norm.weight"},
+    {M, P_KNORM, PART_ALL, "model.layers.%d.self_attn.k_norm.weight"},
+    {M, P_O, PART_ALL, "model.layers.%d.self_attn.o_proj.weight"},
+    {M, P_O_B, PART_ALL, "model.layers.%d.self_attn.o_proj.bias"},
+    {M, P_NORM2, PART_ALL, "model.layers.%d.post_attention_layernorm.weight"},
+    {M, P_NORM2_B, PART_ALL, "model.layers.%d.post_attention_layernorm.bias"},
+    {M, P_UP, PART_GATE, "model.layers.%d.mlp.gate_proj.weight"},
+    {M, P_UP, PART_UP, "model.layers.%d.mlp.up_proj.weight"},
+    {M, P_UP_B, PART_GATE, "model.layers.%d.mlp.gate_proj.bias"},
+    {M, P_UP_B, PART_UP, "model.layers.%d.mlp.up_proj.bias"},
+    {M, P_DOWN, PART_ALL, "model.layers.%d.mlp.down_proj.weight"},
+    {M, P_DOWN_B, PART_ALL, "model.layers.%d.mlp.down_proj.bias"},
+    {M, P_NORMF, PART_ALL, "model.norm.weight"},
+    {M, P_NORMF_B, PART_ALL, "model.norm.bias"},
+    {M, P_HEAD, PART_ALL, "lm_head.weight"},
+    {0, 0, 0, NULL},
+};

@@ -1,0 +1,118 @@
+/* layers - private to model: activations, scratch and the block's functions.
+ *
+ * A layer's activations are rows of one table (acts.c): which are kept from
+ * forward to backward depends on the recompute mode, the rest lies in one set
+ * shared by all layers and is computed again.
+ */
+#ifndef KB_MODEL_LAYERS_H
+#define KB_MODEL_LAYERS_H
+
+#include "runner/model/params.h"
+
+/* N tokens. sum1 = residual stream before the layer, y1 its norm; sum2 and y2
+ * the same before the feed-forward block. */
+enum act_id {
+    A_SUM1,     /* [N, C] */
+    A_Y1,       /* [N, C] */
+    A_MEAN1,    /* [N] stat, LayerNorm only */
+    A_RSTD1,    /* [N] stat */
+    A_QKV,      /* [N, (H+2K)*D] */
+    A_PRE,      /* [N, (H+K)*D], QK norm only */
+    A_QK_RSTD,  /* [N, H+K] stat, QK norm only */
+    A_O,        /* [N, H*D] */
+    A_LSE,      /* [H, N] stat */
+    A_SUM2,     /* [N, C] */
+    A_Y2,       /* [N, C] */
+    A_MEAN2, A_RSTD2,
+    A_UP,       /* GELU: before it [N, F]; SwiGLU: gate and up [N, 2F] */
+    A_ACT,      /* [N, F] */
+    A_N
+};
+struct acts { void *at[A_N]; };
+
+/* What backward finds stored. */
+enum keep { KEEP_NOTHING, KEEP_INPUT, KEEP_COSTLY, KEEP_ALL };
+bool act_kept(const struct shape *s, enum act_id id, enum keep keep);
+int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N,
+                  enum dtype act, enum dtype stat);
+
+struct slot {
+    struct acts *layer;                 /* [L] */
+    void *sumf, *yf, *meanf, *rstdf;    /* final norm, as A_SUM1.. */
+};
+
+struct scratch {
+    void *delta;    /* [N, C]: what a block adds; dy in backward */
+    void *dres;     /* [N, C]: gradient of the residual stream */
+    void *wide;     /* [N, max(F, H*D)] */
+    void *packed;   /* [N, max(2F for SwiGLU, (H+2K)*D)] */
+};
+
+struct model {
+    const struct plan *plan;
+    const struct shape *s;
+    struct comm *comm;      /* may be NULL */
+    struct exec *ex;
+    bool train;
+    int64_t N;              /* tokens of a micro-batch */
+    enum keep keep;
+    struct weights weights;
+    struct param *params;
+    int params_n;
+    struct slot *slots;
+    int slots_n;
+    struct acts shared;     /* of the layer at work */
+    struct scratch scratch;
+    void *inv_freq;         /* [D/2] stat, RoPE only */
+};
+
+/* Who attends to whom, and with which cache. */
+struct attend {
+    int B, T;
+    const int32_t *positions, *cu_seqlens;
+    int docs, doc_max;
+    void *kv;               /* [B, T_cache, 2, K, D] of this layer, or NULL */
+    int T_cache, past;
+};
+
+/* A block's input is res + delta (delta NULL: res); its output is the sum of
+ * acts' A_SUM2 and `delta` of the scratch. res may be acts' A_SUM1. */
+enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
+                           const struct scratch *scratch, const void *res,
+                           const void *delta, const struct attend *attend);
+/* scratch.dres: gradient of the output, then of the input. */
+enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
+                            const struct attend *attend);
+/* What the recompute mode did not keep, from A_SUM1. */
+enum kstatus block_recompute(struct model *m, int layer, const struct acts *a,
+                             const struct attend *attend);
+
+/* The feed-forward block is a table entry: GELU and SwiGLU here. */
+struct ffn {
+    /* delta = block(y2); fills A_UP, A_ACT */
+    enum kstatus (*forward)(struct model *m, const struct weight *w,
+                            const struct acts *a, void *delta, int64_t N);
+    /* dy2 = gradient of y2 from ddelta */
+    enum kstatus (*backward)(struct model *m, const struct weight *w,
+                             const struct acts *a, const void *ddelta,
+                             void *dy2, int64_t N);
+    /* A_ACT again from A_UP */
+    enum kstatus (*recompute)(struct model *m, const struct acts *a,
+                              int64_t N);
+};
+extern const struct ffn ffn_table[]; /* by enum shape_act */
+
+/* Sum over the tensor group, in place: nothing at size 1. */
+enum kstatus tensor_sum(struct model *m, void *buf, int64_t n);
+/* NULL when this shape has no such weight. */
+const struct weight *weight_or_null(const struct weight *w);
+const struct weight *model_head(const struct model *m);
+void acts_carve(const struct shape *s, int64_t N, enum dtype act,
+                enum dtype stat, enum keep keep, bool kept,
+                struct carver *carver, struct acts *ret);
+void scratch_carve(const struct shape *s, int64_t N, enum dtype act,
+                   bool train, struct carver *carver, struct scratch *ret);
+int model_failed(const struct model *m, const char *what, enum kstatus k,
+                 struct err *err);
+
+#endif
