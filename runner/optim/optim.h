@@ -33,7 +33,8 @@ struct optim_result {
     double grad_norm;   /* before clipping */
     double z;           /* mean z part */
     double accuracy;    /* correct next tokens, share */
-    bool skipped;       /* not finite: nothing was changed */
+    bool skipped;       /* nothing was changed: not finite or over a limit */
+    bool finite;
     int64_t flags;      /* OR of the ranks' requests, see optim_step */
 };
 
@@ -41,6 +42,7 @@ struct optim *optim_create(const struct plan *plan, struct comm *comm,
                            struct exec *ex, const struct optim_tensor *tensors,
                            int tensors_n, struct err *err);
 void optim_destroy(struct optim *optim);
+/* params_n: elements of this rank's tensors. */
 int64_t optim_arena_bytes(const struct plan *plan, int64_t params_n);
 
 double optim_lr(const struct plan *plan, int64_t step); /* step from 1 */
@@ -48,13 +50,24 @@ double optim_lr(const struct plan *plan, int64_t step); /* step from 1 */
 /* Gradients of this bucket are complete here: start their reduction. */
 void optim_bucket_ready(struct optim *optim, int bucket);
 /* Reduce, clip, update for step (from 1). sums [4] F64 device: as head_loss
- * left them for this rank's part. flags: this rank's requests (stop, busy...),
- * carried in the same reduction as the loss, so that all see the same. */
+ * left them for this rank's part, gradients of scale 1 / (global_batch * T):
+ * corrected here by the true number of unmasked tokens. flags: this rank's requests (stop, busy...),
+ * carried in the same reduction as the loss, so that all see the same (at most
+ * OPTIM_FLAGS bits). Waits for the device once, to read the sums. */
+#define OPTIM_FLAGS 16
 int optim_step(struct optim *optim, int64_t step, double *sums,
                int64_t flags, struct optim_result *ret, struct err *err);
-/* master/, exp_avg/, exp_avg_sq/ views, rows that this rank owns. At most
- * max; returns the number. */
-int optim_views(struct optim *optim, struct view *views, int max);
+/* An update whose loss or gradient norm is above is skipped (INFINITY: no
+ * limit); the same on every rank, or ranks part. */
+void optim_limits(struct optim *optim, double loss_max, double norm_max);
+/* Updates applied so far: the t of Adam's bias correction; part of a
+ * checkpoint's state. */
+int64_t optim_updates(const struct optim *optim);
+void optim_set_updates(struct optim *optim, int64_t updates);
+/* master/, exp_avg/, exp_avg_sq/ views: all that this rank holds, or the rows
+ * that it owns (each element owned once in the data group). Written up to max;
+ * returns how many there are. */
+int optim_views(struct optim *optim, bool owned, struct view *views, int max);
 /* After a load: parameters from master weights. */
 int optim_sync_params(struct optim *optim, struct err *err);
 
