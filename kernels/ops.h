@@ -78,7 +78,7 @@ struct adamw_tensor {
     void *master, *m, *v;  /* ex->stat */
     const void *grad;      /* ex->grad */
     int64_t n;
-    float decay;           /* weight decay of this tensor (0 for norms, biases) */
+    float decay;           /* weight decay of it: 0 for norms and biases */
 };
 /* Read on the device: filled by optim before the step. */
 struct adamw_scalars {     /* in ex->stat */
@@ -115,7 +115,7 @@ struct ops {
                              const struct weight *w, const struct weight *b,
                              enum norm_kind kind, double eps, int64_t N, int C);
     /* dres[N,C] += gradient of sum through the norm (dres already holds what
-     * comes from the residual path; with set, dres = instead). sum: as saved. */
+     * comes from the residual path; with set, dres = it). sum: as saved. */
     enum kstatus (*norm_bwd)(struct exec *ex, void *dres, bool set,
                              const void *dy, const void *sum, const void *mean,
                              const void *rstd, const struct weight *w,

@@ -79,7 +79,7 @@ static int parent_dir(const char *path, char dir[PATH_MAX])
         return -1;
     char *slash = strrchr(dir, '/');
     if (!slash)
-        strcpy(dir, ".");
+        memcpy(dir, ".", 2);
     else if (slash == dir)
         dir[1] = 0;
     else

@@ -253,8 +253,11 @@ cluster_keep_logs() {
     rm -rf "$CLUSTER_LOGS"
     mkdir -p "$CLUSTER_LOGS"
     cp -r "$CLUSTER_DIR/log" "$CLUSTER_DIR/etc" "$CLUSTER_LOGS/"
-    (cd "$CLUSTER_DIR" && find . -name '*.out' -o -name '*.json*' -o -name '*.yaml' -o -path '*/logs/*') |
-        (cd "$CLUSTER_DIR" && cpio -pdm --quiet "$CLUSTER_LOGS" 2>/dev/null)
+    (
+        cd "$CLUSTER_DIR" || exit
+        find . -type f \( -name "*.out" -o -name "*.json*" -o -name "*.yaml" -o -path "*/logs/*" \) -size -2M -print0 |
+            tar --null -cT - | tar -xC "$CLUSTER_LOGS"
+    )
     echo "# logs kept in $CLUSTER_LOGS"
 }
 
