@@ -15,3 +15,4 @@ tests_base_test_proc_LDADD = $(BASE_LIBS)
 check_PROGRAMS += tests/base/test_conf
 tests_base_test_conf_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/tests"'
 tests_base_test_conf_LDADD = $(BASE_LIBS)
+include tests/data/local.mk

@@ -1,1 +1,15 @@
-# runner/data
+# data: text to tokens, token files, order, batches.
+noinst_LIBRARIES += libkb_data.a
+libkb_data_a_SOURCES = \
+	runner/data/blend.c runner/data/blend.h \
+	runner/data/cursor.c runner/data/cursor.h \
+	runner/data/data.c runner/data/data.h \
+	runner/data/order.c runner/data/order.h \
+	runner/data/tokenizer.c runner/data/tokenizer.h \
+	runner/data/tok_byte.c \
+	runner/data/tokens.c runner/data/tokens.h \
+	runner/data/tokens_file.h runner/data/tokens_write.c \
+	runner/data/twister.c runner/data/twister.h \
+	runner/data/windows.c runner/data/windows.h
+libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
+DATA_LIBS = libkb_data.a $(BASE_LIBS)

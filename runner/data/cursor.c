@@ -1,0 +1,180 @@
+/* cursor - the state of the data in a checkpoint's manifest.
+ *
+ *   {"order": "megatron", "seed": 1234, "seq_len": 4096, "consumed": 9600,
+ *    "skipped": [[lo, hi], ...],             raw numbers, see windows.h
+ *    "sets": [{"path": "/data/wiki", "weight": 0.7, "first": 0,
+ *              "sequences": 1000, "tokens": 123456,
+ *              "fingerprint": "0123456789abcdef",
+ *              "index": [12000, 800],        requested sizes of order's parts
+ *              "consumed": 6720}, ...]}
+ *
+ * Paths are told, not compared: a corpus may move, but not change.
+ */
+#include "runner/data/cursor.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runner/base/json.h"
+#include "runner/data/data.h"
+
+#define ORDER_NAME "megatron"
+
+static json_t *set_state(const struct data *data, int i, int64_t consumed)
+{
+    const struct data_set *set = &data->set[i];
+    char print[20];
+    int64_t sizes[ORDER_PARTS_MAX];
+    int parts_n = set->order ? order_parts(set->order, sizes) : 0;
+    json_t *index = json_array();
+    for (int p = 0; p < parts_n; p++)
+        json_array_append_new(index, json_integer(sizes[p]));
+    snprintf(print, sizeof print, "%016" PRIx64, set->fingerprint);
+    return json_pack(
+        "{s:s, s:f, s:I, s:I, s:I, s:s, s:o, s:I}", "path",
+        tokens_prefix(set->tokens), "weight",
+        data->blend ? blend_weight(data->blend, i) : 1.0, "first",
+        (json_int_t)set->first, "sequences", (json_int_t)set->n, "tokens",
+        (json_int_t)tokens_total(set->tokens), "fingerprint", print, "index",
+        index, "consumed", (json_int_t)consumed);
+}
+
+json_t *data_state(const struct data *data, int64_t consumed)
+{
+    int64_t raw = windows_raw(&data->skipped, consumed);
+    int64_t counts[PLAN_LIST_MAX] = {raw};
+    if (data->blend)
+        blend_find(data->blend, raw, counts);
+    json_t *sets = json_array(), *skipped = json_array();
+    for (int i = 0; i < data->sets_n; i++)
+        json_array_append_new(sets, set_state(data, i, counts[i]));
+    for (int i = 0; i < data->skipped.n; i++)
+        json_array_append_new(
+            skipped, json_pack("[I, I]", (json_int_t)data->skipped.list[i].lo,
+                               (json_int_t)data->skipped.list[i].hi));
+    return json_pack("{s:s, s:I, s:i, s:I, s:o, s:o}", "order", ORDER_NAME,
+                     "seed", (json_int_t)data->seed, "seq_len", data->seq_len,
+                     "consumed", (json_int_t)consumed, "skipped", skipped,
+                     "sets", sets);
+}
+
+static int changed(struct err *err, const char *what, int64_t was,
+                   int64_t now)
+{
+    return err_set_class(err, ERR_REQUEST,
+                         "data: the checkpoint was made with %s %" PRId64
+                         ", now it is %" PRId64 "; set it back, or start "
+                         "with a new run directory", what, was, now);
+}
+
+static int check_settings(const struct data *data, const json_t *state,
+                          struct err *err)
+{
+    int64_t seed, seq_len;
+    const char *order;
+    if (json_get_string(state, "order", &order, err) ||
+        json_get_i64(state, "seed", &seed, err) ||
+        json_get_i64(state, "seq_len", &seq_len, err))
+        return err_prefix(err, "data: bad cursor in the checkpoint");
+    if (strcmp(order, ORDER_NAME))
+        return err_set_class(err, ERR_REQUEST,
+                             "data: the checkpoint's sample order '%s' is not "
+                             "known to this version", order);
+    if (seq_len != data->seq_len)
+        return changed(err, "sequence length", seq_len, data->seq_len);
+    if ((uint64_t)seed != data->seed)
+        return changed(err, "seed", seed, (int64_t)data->seed);
+    return 0;
+}
+
+static int restore_skipped(struct data *data, const json_t *state,
+                           struct err *err)
+{
+    const json_t *list = json_object_get(state, "skipped");
+    if (json_array_size(list) > WINDOWS_MAX)
+        goto bad;
+    int64_t end = -1;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *pair = json_array_get(list, i);
+        struct window w = {json_integer_value(json_array_get(pair, 0)),
+                           json_integer_value(json_array_get(pair, 1))};
+        if (w.lo <= end || w.hi <= w.lo)
+            goto bad;
+        end = w.hi;
+        data->skipped.list[data->skipped.n++] = w;
+    }
+    return 0;
+bad:
+    return err_set(err, "data: bad cursor in the checkpoint: 'skipped'");
+}
+
+static int check_set(const struct data *data, int i, const json_t *was,
+                     struct err *err)
+{
+    const struct data_set *set = &data->set[i];
+    const char *path = json_string_or(was, "path", "?");
+    double weight = json_double_or(was, "weight", 1);
+    char print[20];
+    snprintf(print, sizeof print, "%016" PRIx64, set->fingerprint);
+    if (strcmp(print, json_string_or(was, "fingerprint", "")))
+        return err_set_class(
+            err, ERR_REQUEST,
+            "data: the corpus changed since the checkpoint: '%s' (then '%s', "
+            "%" PRId64 " tokens, now %" PRId64 "); give the same files in the "
+            "same order, or start with a new run directory",
+            tokens_prefix(set->tokens), path, json_i64_or(was, "tokens", -1),
+            tokens_total(set->tokens));
+    if (json_i64_or(was, "first", -1) != set->first ||
+        json_i64_or(was, "sequences", -1) != set->n)
+        return err_set_class(
+            err, ERR_REQUEST,
+            "data: the split changed since the checkpoint: '%s' gave %" PRId64
+            " sequences, now %" PRId64 "; set the split back, or start with "
+            "a new run directory",
+            path, json_i64_or(was, "sequences", -1), set->n);
+    if (data->blend && fabs(weight - blend_weight(data->blend, i)) > 1e-12)
+        return err_set_class(
+            err, ERR_REQUEST,
+            "data: the blend changed since the checkpoint: '%s' had weight "
+            "%.6g, now %.6g; set it back, or start with a new run directory",
+            path, weight, blend_weight(data->blend, i));
+    return 0;
+}
+
+static int restore_set(struct data *data, int i, const json_t *was,
+                       struct err *err)
+{
+    struct data_set *set = &data->set[i];
+    const json_t *index = json_object_get(was, "index");
+    if (check_set(data, i, was, err))
+        return -1;
+    for (size_t p = 0; p < json_array_size(index); p++) {
+        int64_t n = json_integer_value(json_array_get(index, p));
+        if (set->order) {
+            if (order_extend(set->order, n, err))
+                return -1;
+            continue;
+        }
+        set->order = order_create(set->tokens, set->first, set->n,
+                                  data->seq_len, data->seed, n, err);
+        if (!set->order)
+            return -1;
+    }
+    return 0;
+}
+
+int cursor_restore(struct data *data, const json_t *state, struct err *err)
+{
+    const json_t *sets = json_object_get(state, "sets");
+    if (check_settings(data, state, err) || restore_skipped(data, state, err))
+        return -1;
+    if ((int)json_array_size(sets) != data->sets_n)
+        return changed(err, "a number of data sets of",
+                       (int64_t)json_array_size(sets), data->sets_n);
+    for (int i = 0; i < data->sets_n; i++)
+        if (restore_set(data, i, json_array_get(sets, (size_t)i), err))
+            return -1;
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* cursor - the data's inside, and how it goes into a manifest and back. */
+#ifndef KB_DATA_CURSOR_H
+#define KB_DATA_CURSOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runner/base/err.h"
+#include "runner/data/blend.h"
+#include "runner/data/order.h"
+#include "runner/data/tokens.h"
+#include "runner/data/windows.h"
+
+/* One corpus of the blend. */
+struct data_set {
+    struct tokens *tokens;
+    struct order *order;   /* NULL until samples are asked for */
+    int64_t first, n;      /* the split's sequences */
+    uint64_t fingerprint;
+};
+
+struct data {
+    struct data_set *set;  /* [sets_n] */
+    int sets_n;
+    struct blend *blend;   /* NULL: one set */
+    struct windows skipped;
+    int64_t wanted_n;      /* samples that the run draws */
+    int64_t raw_n;         /* samples that exist, the skipped ones counted */
+    uint64_t seed;
+    int seq_len;
+    int64_t vocab;
+    int32_t *sample;       /* [seq_len + 1] scratch */
+    int eod;
+    bool mask_loss, reset_positions, reset_attention;
+};
+
+/* Refuse a state that does not fit the files and settings; else take over
+ * windows and orders. */
+int cursor_restore(struct data *data, const json_t *state, struct err *err);
+
+#endif

@@ -1,0 +1,245 @@
+/* data - see data.h. Opening takes files, split, recorded state and wanted
+ * samples, in this order; filling is drawn number -> raw number -> set and
+ * its sample -> tokens -> batch. */
+#include "runner/data/data.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner/data/cursor.h"
+
+/* A blend's set is given a little more than its share, since the greedy rule
+ * may ask for more: Megatron's surplus. */
+static const double set_surplus = 0.005;
+
+static int open_set(struct data *data, const char *prefix, const char *split,
+                    enum data_split which, struct err *err)
+{
+    struct data_set *set = &data->set[data->sets_n];
+    int64_t bounds[4];
+    set->tokens = tokens_open(prefix, err);
+    if (!set->tokens)
+        return -1;
+    data->sets_n++;
+    set->n = tokens_sequences(set->tokens);
+    if (split) {
+        if (order_split(split, set->n, bounds, err))
+            return -1;
+        set->first = bounds[which];
+        set->n = bounds[which + 1] - bounds[which];
+    }
+    return tokens_fingerprint(set->tokens, &set->fingerprint, err);
+}
+
+/* The files of a split: those of its own, or its share of the training
+ * files. No set at all: the split is empty. */
+static int open_sets(struct data *data, const struct plan *plan,
+                     enum data_split which, struct err *err)
+{
+    const struct plan_data *list = plan->train;
+    int list_n = plan->train_n;
+    const char *split = plan->split[0] ? plan->split : NULL;
+    if (which == DATA_VALID && plan->valid_n) {
+        list = plan->valid;
+        list_n = plan->valid_n;
+        split = NULL;
+    } else if (which != DATA_TRAIN && !split) {
+        return 0;
+    }
+    double weights[PLAN_LIST_MAX];
+    data->set = calloc((size_t)list_n + 1, sizeof *data->set);
+    if (!data->set)
+        return err_set(err, "data: out of memory");
+    for (int i = 0; i < list_n; i++) {
+        if (open_set(data, list[i].prefix, split, which, err))
+            return -1;
+        weights[i] = list[i].weight;
+    }
+    if (list_n > 1) {
+        data->blend = blend_create(weights, list_n, err);
+        if (!data->blend)
+            return -1;
+    }
+    return 0;
+}
+
+static int want_of_set(struct data *data, int i, int64_t n, struct err *err)
+{
+    struct data_set *set = &data->set[i];
+    if (n < 1)
+        return 0;
+    if (!set->order) {
+        set->order = order_create(set->tokens, set->first, set->n,
+                                  data->seq_len, data->seed, n, err);
+        return set->order ? 0 : -1;
+    }
+    int64_t have = order_samples(set->order);
+    return have < n ? order_extend(set->order, n - have, err) : 0;
+}
+
+/* Make the orders long enough for wanted_n samples beside the skipped ones.
+ * What exists stays. */
+static int want(struct data *data, struct err *err)
+{
+    int64_t raw = data->wanted_n + windows_total(&data->skipped);
+    int64_t counts[PLAN_LIST_MAX];
+    if (!data->sets_n || raw < 1)
+        return 0;
+    if (!data->blend) {
+        if (want_of_set(data, 0, raw, err))
+            return -1;
+        data->raw_n = order_samples(data->set[0].order);
+        return 0;
+    }
+    blend_find(data->blend, raw, counts);
+    for (int i = 0; i < data->sets_n; i++) {
+        double share = ceil((double)raw * blend_weight(data->blend, i));
+        int64_t n = (int64_t)ceil(share * (1 + set_surplus));
+        if (want_of_set(data, i, n > counts[i] ? n : counts[i], err))
+            return -1;
+    }
+    data->raw_n = raw;
+    return 0;
+}
+
+static int take_settings(struct data *data, const struct plan *plan,
+                         struct err *err)
+{
+    data->seed = plan->seed;
+    data->seq_len = plan->seq_len;
+    data->vocab = plan->shape.V;
+    data->eod = plan->eod_token;
+    data->mask_loss = plan->eod_mask_loss;
+    data->reset_positions = plan->eod_reset_positions;
+    data->reset_attention = plan->eod_reset_attention;
+    if (data->eod < 0 && (data->mask_loss || data->reset_positions ||
+                          data->reset_attention))
+        return err_set_class(err, ERR_REQUEST,
+                             "data: resets at the end of a document need an "
+                             "end-of-document token; name it or turn them "
+                             "off");
+    data->sample = malloc(((size_t)data->seq_len + 1) * sizeof *data->sample);
+    return data->sample ? 0 : err_set(err, "data: out of memory");
+}
+
+struct data *data_open(const struct plan *plan, enum data_split split,
+                       int64_t samples_n, const json_t *state,
+                       struct err *err)
+{
+    struct data *data = calloc(1, sizeof *data);
+    if (!data) {
+        err_set(err, "data: out of memory");
+        return NULL;
+    }
+    data->wanted_n = samples_n;
+    if (take_settings(data, plan, err) || open_sets(data, plan, split, err) ||
+        (state && cursor_restore(data, state, err)) || want(data, err)) {
+        data_close(data);
+        return NULL;
+    }
+    return data;
+}
+
+void data_close(struct data *data)
+{
+    if (!data)
+        return;
+    for (int i = 0; i < data->sets_n; i++) {
+        order_destroy(data->set[i].order);
+        tokens_close(data->set[i].tokens);
+    }
+    blend_destroy(data->blend);
+    free(data->set);
+    free(data->sample);
+    free(data);
+}
+
+int64_t data_samples(const struct data *data)
+{
+    return data->raw_n ? data->raw_n - windows_total(&data->skipped) : 0;
+}
+
+int data_skip(struct data *data, int64_t first, int64_t n, struct err *err)
+{
+    return windows_add(&data->skipped, first, n, err) || want(data, err) ? -1
+                                                                         : 0;
+}
+
+/* seq_len + 1 tokens of drawn sample i into data->sample. */
+static int read_sample(struct data *data, int64_t i, struct err *err)
+{
+    int64_t raw = windows_raw(&data->skipped, i);
+    int64_t counts[PLAN_LIST_MAX] = {raw};
+    int set = 0;
+    if (i < 0 || raw >= data->raw_n)
+        return err_set(err, "data: no sample %" PRId64 ", there are %" PRId64,
+                       i, data_samples(data));
+    if (data->blend)
+        set = blend_find(data->blend, raw, counts);
+    return order_read(data->set[set].order, counts[set], data->vocab,
+                      data->sample, err);
+}
+
+/* Positions, loss mask and document ends of one row. A document owns its end
+ * token; what follows starts anew. */
+static void mark_row(const struct data *data, struct batch *batch, int b)
+{
+    int T = batch->T;
+    int64_t row = (int64_t)b * T;
+    int start = 0;
+    for (int t = 0; t < T; t++) {
+        bool ends = data->eod >= 0 && data->sample[t] == data->eod;
+        if (batch->positions)
+            batch->positions[row + t] = t - (data->reset_positions ? start
+                                                                   : 0);
+        if (batch->loss_mask)
+            batch->loss_mask[row + t] = !(data->mask_loss && ends);
+        if (!ends)
+            continue;
+        start = t + 1;
+        if (batch->cu_seqlens && data->reset_attention && start < T)
+            batch->cu_seqlens[++batch->docs] = (int32_t)(row + start);
+    }
+    if (batch->cu_seqlens)
+        batch->cu_seqlens[++batch->docs] = (int32_t)(row + T);
+}
+
+static void measure_documents(struct batch *batch)
+{
+    batch->doc_max = batch->cu_seqlens ? 0 : batch->T;
+    for (int i = 0; batch->cu_seqlens && i < batch->docs; i++) {
+        int n = batch->cu_seqlens[i + 1] - batch->cu_seqlens[i];
+        if (n > batch->doc_max)
+            batch->doc_max = n;
+    }
+}
+
+int data_fill(struct data *data, int64_t first, struct batch *batch,
+              struct err *err)
+{
+    size_t row_bytes = (size_t)data->seq_len * sizeof(int32_t);
+    if (batch->T != data->seq_len)
+        return err_set(err, "data: a batch of %d tokens a sequence, the order "
+                            "was made for %d", batch->T, data->seq_len);
+    if ((data->mask_loss && !batch->loss_mask) ||
+        (data->reset_attention && !batch->cu_seqlens))
+        return err_set(err, "data: the batch has no room for a loss mask or "
+                            "document bounds that the plan asks for");
+    batch->docs = 0;
+    if (batch->cu_seqlens)
+        batch->cu_seqlens[0] = 0;
+    for (int b = 0; b < batch->B; b++) {
+        if (read_sample(data, first + b, err))
+            return -1;
+        memcpy(batch->tokens + (int64_t)b * batch->T, data->sample, row_bytes);
+        memcpy(batch->labels + (int64_t)b * batch->T, data->sample + 1,
+               row_bytes);
+        mark_row(data, batch, b);
+    }
+    if (!batch->cu_seqlens)
+        batch->docs = batch->B;
+    measure_documents(batch);
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* tokenizer - the table of kinds and what is the same for all. */
+#include "runner/data/tokenizer.h"
+
+#include <stdlib.h>
+
+static const struct tokenizer_kind *const kinds[] = {
+    &tok_byte,
+};
+
+struct tokenizer *tokenizer_open(const char *name, struct err *err)
+{
+    const struct tokenizer_kind *kind = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !kind; i++)
+        if (kinds[i]->knows(name))
+            kind = kinds[i];
+    if (!kind) {
+        err_set_class(err, ERR_REQUEST,
+                      "data: no such tokenizer: '%s'; give byte", name);
+        return NULL;
+    }
+    struct tokenizer *t = calloc(1, sizeof *t);
+    if (!t) {
+        err_set(err, "data: out of memory");
+        return NULL;
+    }
+    *t = (struct tokenizer){.kind = kind, .eod = -1};
+    t->self = kind->open(name, t, err);
+    if (!t->self) {
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+struct tokenizer *tokenizer_share(struct tokenizer *t, struct err *err)
+{
+    struct tokenizer *other = malloc(sizeof *other);
+    if (!other) {
+        err_set(err, "data: out of memory");
+        return NULL;
+    }
+    *other = *t;
+    other->self = t->kind->share(t->self, err);
+    if (!other->self) {
+        free(other);
+        return NULL;
+    }
+    return other;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t)
+        return;
+    t->kind->close(t->self);
+    free(t);
+}
+
+const char *tokenizer_name(const struct tokenizer *t)
+{
+    return t->kind->name;
+}
+
+int32_t tokenizer_vocab(const struct tokenizer *t)
+{
+    return t->vocab;
+}
+
+int32_t tokenizer_eod(const struct tokenizer *t)
+{
+    return t->eod;
+}
+
+int tokenizer_encode(struct tokenizer *t, const char *text, size_t text_bytes,
+                     struct ids *ids, struct err *err)
+{
+    return t->kind->encode(t->self, text, text_bytes, ids, err);
+}
+
+int tokenizer_decode(struct tokenizer *t, const int32_t *ids, size_t n,
+                     struct sbuf *out, struct err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= t->vocab)
+            return err_set(err, "data: token %d is outside the vocabulary of "
+                                "%d", ids[i], t->vocab);
+    if (t->kind->decode(t->self, ids, n, out, err))
+        return -1;
+    return out->failed ? err_set(err, "data: out of memory") : 0;
+}
+
+int ids_reserve(struct ids *ids, size_t more, struct err *err)
+{
+    if (ids->cap - ids->n >= more)
+        return 0;
+    size_t cap = ids->cap ? ids->cap : 1024;
+    while (cap - ids->n < more)
+        cap *= 2;
+    int32_t *data = realloc(ids->data, cap * sizeof *data);
+    if (!data)
+        return err_set(err, "data: out of memory for %zu tokens", cap);
+    ids->data = data;
+    ids->cap = cap;
+    return 0;
+}
+
+void ids_release(struct ids *ids)
+{
+    free(ids->data);
+    *ids = IDS_INIT;
+}

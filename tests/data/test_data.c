@@ -1,0 +1,311 @@
+/* Tests of runner/data/data.c, cursor.c and windows.c. */
+#include "runner/data/data.h"
+
+#include "runner/data/windows.h"
+#include "tests/data/scratch.h"
+#include "tests/tap.h"
+
+enum { T = 4, B = 2, V = 256 };
+
+static struct plan plan_of(const char *a, const char *b)
+{
+    struct plan plan = {.seed = 1234, .seq_len = T, .eod_token = -1,
+                        .train_n = b ? 2 : 1};
+    plan.shape.V = V;
+    snprintf(plan.train[0].prefix, sizeof plan.train[0].prefix, "%s", a);
+    plan.train[0].weight = 1;
+    if (b) {
+        snprintf(plan.train[1].prefix, sizeof plan.train[1].prefix, "%s", b);
+        plan.train[0].weight = .3;
+        plan.train[1].weight = .7;
+    }
+    return plan;
+}
+
+/* A batch with room for all; the buffers are static. */
+static struct batch batch_of(int rows)
+{
+    static int32_t tokens[64], labels[64], positions[64], cu[65];
+    static uint8_t mask[64];
+    memset(tokens, -1, sizeof tokens);
+    return (struct batch){.B = rows, .T = T, .tokens = tokens,
+                          .labels = labels, .loss_mask = mask,
+                          .positions = positions, .cu_seqlens = cu};
+}
+
+/* The first tokens of samples first .. first + n, as text. */
+static const char *firsts(struct data *data, int64_t first, int n)
+{
+    static char text[2][256];
+    static int at;
+    char *p = text[at = !at];
+    struct err err = ERR_INIT;
+    *p = 0;
+    for (int i = 0; i < n; i++) {
+        struct batch batch = batch_of(1);
+        if (data_fill(data, first + i, &batch, &err))
+            return "error";
+        sprintf(p + strlen(p), "%d ", batch.tokens[0]);
+    }
+    return p;
+}
+
+static const int lengths[] = {5, 3, 7, 4, 6};
+
+static void test_single(void)
+{
+    struct err err = ERR_INIT;
+    struct plan plan = plan_of(scratch("a"), NULL);
+    scratch_corpus(scratch("a"), lengths, 5, 0, V);
+    struct data *d = data_open(&plan, DATA_TRAIN, 12, NULL, &err);
+    if (!ok(d != NULL, "opened"))
+        return;
+    is_int(data_samples(d), 12, "samples");
+    struct batch batch = batch_of(B);
+    ok(!data_fill(d, 0, &batch, &err), "filled");
+    /* Sample 3 of the golden order starts in sequence 2 at token 5, and the
+     * last but one sample at the start of sequence 0. */
+    is_int(batch.tokens[0], 13, "the golden order's first sample");
+    int shifted = 1;
+    for (int i = 0; i < B; i++)
+        for (int t = 0; t + 1 < T; t++)
+            shifted &= batch.labels[i * T + t] == batch.tokens[i * T + t + 1];
+    ok(shifted, "labels are the tokens shifted by one");
+    ok(batch.positions[3] == 3 && batch.positions[4] == 0, "positions");
+    ok(batch.loss_mask[0] == 1 && batch.loss_mask[7] == 1, "loss everywhere");
+    ok(batch.docs == 2 && batch.cu_seqlens[1] == T &&
+           batch.cu_seqlens[2] == 2 * T && batch.doc_max == T,
+       "each row is one document");
+    ok(data_fill(d, 11, &batch, &err) == -1, "no sample past the last");
+    err = ERR_INIT;
+    batch.T = T + 1;
+    ok(data_fill(d, 0, &batch, &err) == -1, "another sequence length");
+    data_close(d);
+
+    err = ERR_INIT;
+    plan.shape.V = 20;
+    d = data_open(&plan, DATA_TRAIN, 12, NULL, &err);
+    int failed = 0;
+    for (int i = 0; i < 12; i++) {
+        batch = batch_of(1);
+        failed |= data_fill(d, i, &batch, &err) == -1;
+    }
+    ok(failed && strstr(err.msg, "document 4"),
+       "a token >= V names the document");
+    data_close(d);
+}
+
+static void test_state(void)
+{
+    struct err err = ERR_INIT;
+    struct plan plan = plan_of(scratch("a"), NULL);
+    struct data *d = data_open(&plan, DATA_TRAIN, 5, NULL, &err);
+    char seen[256];
+    snprintf(seen, sizeof seen, "%s", firsts(d, 0, 6));
+    json_t *state = data_state(d, 5);
+    data_close(d);
+
+    /* 8 samples would be another order; what was seen stays. */
+    d = data_open(&plan, DATA_TRAIN, 8, NULL, &err);
+    ok(strcmp(firsts(d, 0, 6), seen) != 0, "another size is another order");
+    data_close(d);
+    d = data_open(&plan, DATA_TRAIN, 8, state, &err);
+    ok(d && data_samples(d) >= 8, "a longer run");
+    is_str(firsts(d, 0, 6), seen, "a longer run keeps what was seen");
+    char longer[256];
+    snprintf(longer, sizeof longer, "%s", firsts(d, 0, 8));
+    json_t *second = data_state(d, 6);
+    data_close(d);
+    d = data_open(&plan, DATA_TRAIN, 8, second, &err);
+    is_str(firsts(d, 0, 8), longer, "and again from its own state");
+    data_close(d);
+
+    plan.seq_len = T + 1;
+    ok(!data_open(&plan, DATA_TRAIN, 8, state, &err) &&
+           strstr(err.msg, "sequence length 4, now it is 5"),
+       "another sequence length is refused");
+    plan.seq_len = T;
+    plan.seed = 1;
+    err = ERR_INIT;
+    ok(!data_open(&plan, DATA_TRAIN, 8, state, &err) &&
+           strstr(err.msg, "seed"), "another seed is refused");
+    plan.seed = 1234;
+    scratch_corpus(scratch("a"), lengths, 5, 1, V);
+    err = ERR_INIT;
+    ok(!data_open(&plan, DATA_TRAIN, 8, state, &err) &&
+           strstr(err.msg, "corpus changed") && strstr(err.msg, "/a'"),
+       "a changed corpus is refused by name");
+    scratch_corpus(scratch("a"), lengths, 5, 0, V);
+    scratch_corpus(scratch("moved"), lengths, 5, 0, V);
+    plan = plan_of(scratch("moved"), NULL);
+    err = ERR_INIT;
+    d = data_open(&plan, DATA_TRAIN, 8, state, &err);
+    ok(d != NULL, "a corpus may move");
+    data_close(d);
+    plan.train[1] = plan.train[0];
+    plan.train_n = 2;
+    ok(!data_open(&plan, DATA_TRAIN, 8, state, &err) &&
+           strstr(err.msg, "number of data sets"), "one set more is refused");
+    json_t *odd = json_pack("{s:s}", "order", "other");
+    plan.train_n = 1;
+    err = ERR_INIT;
+    ok(!data_open(&plan, DATA_TRAIN, 8, odd, &err), "a broken state");
+    json_decref(odd);
+    json_decref(state);
+    json_decref(second);
+}
+
+static void test_skip(void)
+{
+    struct err err = ERR_INIT;
+    struct plan plan = plan_of(scratch("a"), NULL);
+    struct data *d = data_open(&plan, DATA_TRAIN, 12, NULL, &err);
+    struct batch batch = batch_of(1);
+    int32_t raw[12];
+    for (int i = 0; i < 12; i++) {
+        data_fill(d, i, &batch, &err);
+        raw[i] = batch.tokens[0] * 1000 + batch.tokens[3];
+    }
+    ok(!data_skip(d, 4, 3, &err), "skip 4, 5, 6");
+    ok(data_samples(d) >= 12, "12 are still drawn");
+    int same = 1;
+    for (int i = 0; i < 9; i++) {
+        batch = batch_of(1);
+        same &= !data_fill(d, i, &batch, &err) &&
+                batch.tokens[0] * 1000 + batch.tokens[3] ==
+                    raw[i < 4 ? i : i + 3];
+    }
+    ok(same, "later samples move up");
+    json_t *state = data_state(d, 6);
+    ok(json_integer_value(json_object_get(
+           json_array_get(json_object_get(state, "sets"), 0), "consumed")) ==
+           9, "consumed of the set counts the skipped ones");
+    char seen[256];
+    snprintf(seen, sizeof seen, "%s", firsts(d, 0, 12));
+    data_close(d);
+    d = data_open(&plan, DATA_TRAIN, 12, state, &err);
+    is_str(firsts(d, 0, 12), seen, "windows come back with the state");
+    data_close(d);
+    json_decref(state);
+}
+
+static void test_windows(void)
+{
+    struct err err = ERR_INIT;
+    struct windows w = {0};
+    windows_add(&w, 10, 5, &err);
+    ok(windows_raw(&w, 9) == 9 && windows_raw(&w, 10) == 15, "one window");
+    windows_add(&w, 8, 4, &err); /* raw 8, 9, 15, 16 */
+    ok(w.n == 1 && w.list[0].lo == 8 && w.list[0].hi == 17,
+       "a window around it swallows it");
+    windows_add(&w, 20, 1, &err);
+    windows_add(&w, 2, 1, &err);
+    ok(w.n == 3 && windows_total(&w) == 11 && windows_raw(&w, 7) == 17 &&
+           windows_raw(&w, 2) == 3, "windows before and behind");
+    ok(windows_add(&w, -1, 2, &err) == -1, "no window before the start");
+}
+
+static void test_blend(void)
+{
+    struct err err = ERR_INIT;
+    static const int many[] = {9, 8, 7, 6, 5, 4, 9, 8, 7, 6, 5, 4};
+    scratch_corpus(scratch("b"), many, 12, 100, V);
+    struct plan plan = plan_of(scratch("a"), scratch("b"));
+    struct data *d = data_open(&plan, DATA_TRAIN, 10, NULL, &err);
+    char from[16] = "";
+    for (int i = 0; i < 10; i++) {
+        struct batch batch = batch_of(1);
+        data_fill(d, i, &batch, &err);
+        from[i] = batch.tokens[0] >= 100 ? '1' : '0';
+    }
+    is_str(from, "1011011011", "sets by weight");
+    json_t *state = data_state(d, 10);
+    char seen[256];
+    snprintf(seen, sizeof seen, "%s", firsts(d, 0, 10));
+    data_close(d);
+    is_int(json_integer_value(json_object_get(
+               json_array_get(json_object_get(state, "sets"), 1),
+               "consumed")), 7, "consumed of each set");
+    d = data_open(&plan, DATA_TRAIN, 60, state, &err);
+    is_str(firsts(d, 0, 10), seen, "a longer run keeps the blend");
+    ok(strcmp(firsts(d, 50, 10), "error") != 0, "and goes on to its end");
+    data_close(d);
+    plan.train[0].weight = .4;
+    ok(!data_open(&plan, DATA_TRAIN, 60, state, &err) &&
+           strstr(err.msg, "blend changed"), "another weight is refused");
+    json_decref(state);
+}
+
+static void test_splits(void)
+{
+    struct err err = ERR_INIT;
+    struct plan plan = plan_of(scratch("a"), NULL);
+    struct data *d = data_open(&plan, DATA_VALID, 4, NULL, &err);
+    ok(d && data_samples(d) == 0, "no validation data");
+    data_close(d);
+    strcpy(plan.split, "3,2,0"); /* sequences 0 .. 2 and 3, 4 */
+    d = data_open(&plan, DATA_VALID, 4, NULL, &err);
+    struct batch batch = batch_of(1);
+    int within = d != NULL;
+    for (int i = 0; d && i < 4; i++)
+        within &= !data_fill(d, i, &batch, &err) && batch.tokens[0] >= 15;
+    ok(within, "validation takes its share of the files");
+    data_close(d);
+    d = data_open(&plan, DATA_TEST, 4, NULL, &err);
+    ok(!d && strstr(err.msg, "no tokens"), "an empty share is refused");
+    data_close(d);
+    err = ERR_INIT;
+    plan.valid_n = 1;
+    plan.valid[0] = (struct plan_data){.weight = 1};
+    strcpy(plan.valid[0].prefix, scratch("b"));
+    d = data_open(&plan, DATA_VALID, 4, NULL, &err);
+    ok(d && !data_fill(d, 0, &batch, &err) && batch.tokens[0] >= 100,
+       "validation files of its own");
+    data_close(d);
+}
+
+static void test_eod(void)
+{
+    struct err err = ERR_INIT;
+    const int32_t ids[] = {1, 9, 2, 3, 9, 9, 4, 5, 6};
+    struct tokens_writer *w = tokens_create(scratch("eod"), V, &err);
+    tokens_add(w, ids, 9, &err);
+    tokens_end_document(w, &err);
+    tokens_finish(w, &err);
+    struct plan plan = plan_of(scratch("eod"), NULL);
+    plan.eod_mask_loss = plan.eod_reset_positions = true;
+    plan.eod_reset_attention = true;
+    ok(!data_open(&plan, DATA_TRAIN, 2, NULL, &err) &&
+           strstr(err.msg, "end-of-document"), "resets need a token");
+    err = ERR_INIT;
+    plan.eod_token = 9;
+    struct data *d = data_open(&plan, DATA_TRAIN, 2, NULL, &err);
+    struct batch batch = batch_of(2);
+    ok(d && !data_fill(d, 0, &batch, &err), "filled");
+    int one = batch.tokens[0] == 1 ? 0 : 1; /* the row 1 9 2 3 */
+    const int32_t *p = batch.positions + one * T;
+    const int32_t *q = batch.positions + !one * T; /* 9 9 4 5 */
+    ok(p[0] == 0 && p[1] == 1 && p[2] == 0 && p[3] == 1,
+       "positions start anew after the end token");
+    ok(q[0] == 0 && q[1] == 0 && q[2] == 0 && q[3] == 1,
+       "and after each of two");
+    const uint8_t *m = batch.loss_mask + one * T;
+    ok(m[0] && !m[1] && m[2] && m[3], "no loss at an end token");
+    ok(batch.docs == 5 && batch.cu_seqlens[5] == 8 && batch.doc_max == 2,
+       "documents' bounds");
+    batch.cu_seqlens = NULL;
+    ok(data_fill(d, 0, &batch, &err) == -1, "bounds need room");
+    data_close(d);
+}
+
+int main(void)
+{
+    test_single();
+    test_state();
+    test_skip();
+    test_windows();
+    test_blend();
+    test_splits();
+    test_eod();
+    return tap_done();
+}

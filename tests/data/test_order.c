@@ -1,0 +1,260 @@
+/* Tests of runner/data/order.c, twister.c and blend.c against vectors that
+ * Megatron's own functions gave. */
+#include "runner/data/order.h"
+
+#include "runner/data/blend.h"
+#include "runner/data/twister.h"
+#include "tests/data/scratch.h"
+#include "tests/tap.h"
+
+static void test_twister(void)
+{
+    static const int32_t first[] = {7, 2, 9, 1, 0, 8, 4, 5, 6, 3};
+    static const int32_t second[] = {7, 3, 5, 1, 4, 8, 0, 2, 6, 9};
+    struct twister rng;
+    int32_t items[10];
+    int64_t wide[10];
+    twister_seed(&rng, 1234);
+    for (int i = 0; i < 10; i++)
+        items[i] = i;
+    twister_shuffle_i32(&rng, items, 10);
+    ok(!memcmp(items, first, sizeof first), "shuffle of 0..9, seed 1234");
+    for (int i = 0; i < 10; i++)
+        wide[i] = i;
+    twister_shuffle_i64(&rng, wide, 10);
+    int same = 1;
+    for (int i = 0; i < 10; i++)
+        same &= wide[i] == second[i];
+    ok(same, "the next shuffle from the same state");
+    /* The generator's published test: seeds 0x123, 0x234, 0x345, 0x456. */
+    uint32_t words[] = {0x123, 0x234, 0x345, 0x456};
+    twister_seed_words(&rng, words, 4);
+    is_int(twister_u32(&rng), 1067595299, "seeded with words: first");
+    is_int(twister_u32(&rng), 955945823, "seeded with words: second");
+    uint64_t most = 0;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t v = twister_interval(&rng, (uint64_t)5 << 32);
+        most = v > most ? v : most;
+    }
+    ok(most > UINT32_MAX && most <= (uint64_t)5 << 32, "64-bit intervals");
+}
+
+#define PLACES_MAX 16
+static const struct {
+    int samples, epochs, apart, sequences_n, cuts_n;
+    int sequence[16];
+    int cut[PLACES_MAX][2];
+    int shuffle[PLACES_MAX];
+} golden[] = {
+    {5, 1, 0, 5, 7, {4, 0, 1, 2, 3},
+     {{0, 0}, {0, 4}, {1, 2}, {2, 1}, {3, 2}, {3, 6}, {4, 3}},
+     {5, 2, 3, 1, 0, 4}},
+    {8, 2, 1, 10, 13, {4, 0, 1, 2, 3, 3, 2, 1, 0, 4},
+     {{0, 0}, {0, 4}, {1, 2}, {2, 1}, {3, 2}, {3, 6}, {4, 3}, {5, 3}, {6, 3},
+      {7, 0}, {8, 1}, {9, 0}, {9, 4}},
+     {0, 4, 3, 2, 5, 1, 7, 6, 9, 8, 11, 10}},
+    {12, 2, 0, 10, 13, {2, 2, 4, 1, 0, 3, 4, 0, 1, 3},
+     {{0, 0}, {0, 4}, {1, 1}, {1, 5}, {2, 2}, {3, 0}, {4, 1}, {5, 0}, {6, 0},
+      {6, 4}, {7, 2}, {8, 1}, {9, 2}},
+     {3, 11, 2, 1, 7, 5, 4, 0, 8, 6, 10, 9}},
+};
+
+static struct tokens *golden_corpus(void)
+{
+    static const int lengths[] = {5, 3, 7, 4, 6};
+    struct err err = ERR_INIT;
+    scratch_corpus(scratch("order"), lengths, 5, 0, 256);
+    return tokens_open(scratch("order"), &err);
+}
+
+static void test_golden(struct tokens *t)
+{
+    for (size_t g = 0; g < sizeof golden / sizeof *golden; g++) {
+        struct err err = ERR_INIT;
+        struct order *o = order_create(t, 0, 5, 4, 1234, golden[g].samples,
+                                       &err);
+        const struct order_part *p = o ? order_part(o, 0) : NULL;
+        if (!ok(p != NULL, "order of %d samples", golden[g].samples))
+            continue;
+        is_int(p->epochs_n, golden[g].epochs, "epochs");
+        is_int(p->last_apart, golden[g].apart, "last epoch apart");
+        is_int(p->sequences_n, golden[g].sequences_n, "sequences");
+        is_int(p->samples_n, golden[g].cuts_n - 1, "samples");
+        int same = 1;
+        for (int i = 0; i < golden[g].sequences_n; i++)
+            same &= p->sequences[i] == golden[g].sequence[i];
+        ok(same, "document index");
+        same = 1;
+        for (int i = 0; i < golden[g].cuts_n; i++)
+            same &= p->position[i] == golden[g].cut[i][0] &&
+                    p->offset[i] == golden[g].cut[i][1];
+        ok(same, "sample index");
+        same = 1;
+        for (int i = 0; i < golden[g].cuts_n - 1; i++)
+            same &= p->shuffle_32[i] == golden[g].shuffle[i];
+        ok(same, "shuffle index");
+        order_destroy(o);
+    }
+}
+
+/* A sample is what lies at its place in the corpus: the tokens are their own
+ * place here, so that they show it. */
+static void test_read(struct tokens *t)
+{
+    static const int start[] = {0, 5, 8, 15, 19}, length[] = {5, 3, 7, 4, 6};
+    struct err err = ERR_INIT;
+    struct order *o = order_create(t, 0, 5, 4, 1234, 12, &err);
+    const struct order_part *p = order_part(o, 0);
+    int same = 1;
+    for (int i = 0; i < 12; i++) {
+        int32_t got[5];
+        int64_t at;
+        int32_t offset;
+        order_place(o, i, &at, &offset);
+        same &= !order_read(o, i, 256, got, &err);
+        for (int k = 0; k < 5; k++) {
+            if (offset == length[p->sequences[at]]) {
+                at++;
+                offset = 0;
+            }
+            same &= got[k] == start[p->sequences[at]] + offset++;
+        }
+    }
+    ok(same, "samples read across sequences");
+    int32_t got[5];
+    ok(order_read(o, 12, 256, got, &err) == -1, "no sample past the last");
+    order_destroy(o);
+}
+
+static void test_extend(struct tokens *t)
+{
+    struct err err = ERR_INIT;
+    struct order *o = order_create(t, 0, 5, 4, 1234, 5, &err);
+    int32_t before[6][5], after[5];
+    for (int i = 0; i < 6; i++)
+        order_read(o, i, 256, before[i], &err);
+    ok(!order_extend(o, 7, &err) && order_samples(o) >= 12,
+       "an order grows by a part");
+    int same = 1;
+    for (int i = 0; i < 6; i++) {
+        order_read(o, i, 256, after, &err);
+        same &= !memcmp(before[i], after, sizeof after);
+    }
+    ok(same, "what was there stays");
+    int64_t sizes[ORDER_PARTS_MAX];
+    ok(order_parts(o, sizes) == 2 && sizes[0] == 5 && sizes[1] == 7,
+       "the parts' sizes are told");
+    struct order *again = order_create(t, 0, 5, 4, 1234, sizes[0], &err);
+    order_extend(again, sizes[1], &err);
+    same = order_samples(o) == order_samples(again);
+    for (int i = 0; i < order_samples(o) && same; i++) {
+        int32_t other[5];
+        order_read(o, i, 256, after, &err);
+        order_read(again, i, 256, other, &err);
+        same = !memcmp(other, after, sizeof after);
+    }
+    ok(same, "and give the same order again");
+    order_destroy(o);
+    order_destroy(again);
+    o = order_create(t, 0, 5, 4, (uint64_t)1 << 40, 5, &err);
+    ok(o != NULL, "a seed of more than 32 bits");
+    order_destroy(o);
+}
+
+static void test_odd(void)
+{
+    struct err err = ERR_INIT;
+    static const int lengths[] = {0, 1, 0, 1, 1, 0};
+    scratch_corpus(scratch("odd"), lengths, 6, 0, 256);
+    struct tokens *t = tokens_open(scratch("odd"), &err);
+    struct order *o = order_create(t, 0, 6, 5, 7, 4, &err);
+    int32_t got[6];
+    int good = o != NULL;
+    for (int64_t i = 0; o && i < order_samples(o); i++)
+        good &= !order_read(o, i, 256, got, &err);
+    ok(good, "empty and one-token sequences, longer samples than the corpus");
+    order_destroy(o);
+    ok(!order_create(t, 0, 1, 5, 7, 4, &err) && strstr(err.msg, "no tokens"),
+       "a corpus without tokens is refused");
+    err = ERR_INIT;
+    ok(!order_create(t, 0, 6, 5, 7, 0, &err), "no order of 0 samples");
+    tokens_close(t);
+}
+
+static void test_split(void)
+{
+    struct err err = ERR_INIT;
+    int64_t b[4];
+    order_split("969,30,1", 1000, b, &err);
+    ok(!b[0] && b[1] == 969 && b[2] == 999 && b[3] == 1000, "969,30,1");
+    order_split("1,1,2", 10, b, &err);
+    ok(b[1] == 2 && b[2] == 5 && b[3] == 10, "2.5 is rounded to even, down");
+    order_split("3,1", 6, b, &err);
+    ok(b[1] == 4 && b[2] == 6 && b[3] == 6, "4.5 too; a missing part is 0");
+    order_split("7,1", 12, b, &err);
+    ok(b[1] == 10, "10.5 too");
+    order_split("5/5", 7, b, &err);
+    ok(b[1] == 4 && b[2] == 7, "3.5 is rounded to even, up");
+    static const char *const bad[] = {"", "0,0,0", "1,2,3,4", "1..2,1", "."};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err = ERR_INIT;
+        ok(order_split(bad[i], 10, b, &err) == -1, "refused: '%s'", bad[i]);
+    }
+}
+
+static void is_blend(const double *weights, int sets_n, const char *want)
+{
+    struct err err = ERR_INIT;
+    struct blend *b = blend_create(weights, sets_n, &err);
+    char got[32] = "";
+    for (size_t k = 0; k < strlen(want); k++)
+        got[k] = (char)('0' + blend_find(b, (int64_t)k, NULL));
+    is_str(got, want, "blend");
+    blend_destroy(b);
+}
+
+static void test_blend(void)
+{
+    struct err err = ERR_INIT;
+    is_blend((double[]){.3, .7}, 2, "1011011011");
+    is_blend((double[]){.5, .5}, 2, "010101");
+    is_blend((double[]){.2, .5, .3}, 3, "1201210121");
+    is_blend((double[]){2, 5, 3}, 3, "1201210121");
+
+    double weights[] = {.11, .29, .35, .25};
+    struct blend *a = blend_create(weights, 4, &err);
+    struct blend *b = blend_create(weights, 4, &err);
+    enum { N = 20000 };
+    static int8_t forward[N];
+    for (int k = 0; k < N; k++)
+        forward[k] = (int8_t)blend_find(a, k, NULL);
+    int same = 1;
+    for (int i = 0; i < 300; i++) {
+        int k = i * 7919 % N;
+        int64_t counts[4], want[4] = {0};
+        same &= blend_find(b, k, counts) == forward[k];
+        for (int j = 0; j < k; j++)
+            want[forward[j]]++;
+        same &= !memcmp(counts, want, sizeof want);
+    }
+    ok(same, "a blend may be asked in any order");
+    blend_destroy(a);
+    blend_destroy(b);
+    ok(!blend_create((double[]){0, 0}, 2, &err), "weights that are all 0");
+    ok(!blend_create((double[]){1, -1}, 2, &err), "a negative weight");
+    ok(!blend_create((double[]){1, NAN}, 2, &err), "a weight that is none");
+}
+
+int main(void)
+{
+    test_twister();
+    struct tokens *t = golden_corpus();
+    test_golden(t);
+    test_read(t);
+    test_extend(t);
+    tokens_close(t);
+    test_odd();
+    test_split();
+    test_blend();
+    return tap_done();
+}
