@@ -10,6 +10,7 @@
 #ifndef KB_COMM_COMM_H
 #define KB_COMM_COMM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/device.h"
@@ -41,12 +42,18 @@ struct comm_spec {
     double wireup_limit_s;     /* past it: error, exit KB_EXIT_WIREUP */
     struct kb_beat *beat;      /* or NULL */
 };
+/* NULL on error: class ERR_REQUEST when the user must change something, else
+ * the wire-up failed or took too long: leave by _exit(KB_EXIT_WIREUP), since a
+ * library's thread may still hang. */
 struct comm *comm_open(const struct comm_place *place,
                        const struct comm_spec *spec, struct err *err);
 /* Orderly end: collective. */
 void comm_close(struct comm *comm);
 /* Something failed: never blocks longer than a second; then _exit is safe. */
 void comm_abort(struct comm *comm);
+/* A peer is gone (its process ended without comm_close): whatever failed here
+ * was its fault, leave with KB_EXIT_PEER. Never blocks. */
+bool comm_peer_lost(const struct comm *comm);
 const struct comm_place *comm_place(const struct comm *comm);
 const struct comm_ranks *comm_group(const struct comm *comm,
                                     enum comm_group group);

@@ -1,0 +1,356 @@
+/* comm - opening, closing, and the way into both tables; see comm.h.
+ *
+ * Every collective of a group larger than one goes through enter and leave,
+ * which move the rank's beat: group id, and the number of the collective in
+ * that group, so that the watcher can name who did not come. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner/base/clock.h"
+#include "runner/comm/tables.h"
+
+#define CLOSE_LIMIT_S 20.0
+
+struct comm {
+    struct comm_place place;
+    struct groups groups;
+    struct device *device;
+    struct kb_beat *beat;
+    struct control control;
+    struct coll coll;             /* ops NULL at size 1 */
+    int64_t sequence[COMM_GROUP_N];
+    bool peer_lost;
+};
+
+static int open_control(struct comm *comm, double deadline_s, struct err *err)
+{
+    if (comm->place.size == 1) {
+        control_single_open(&comm->control);
+        return 0;
+    }
+    if (!strcmp(comm->place.how, "pmix"))
+        return control_pmix_open(&comm->control, &comm->place, deadline_s,
+                                 err);
+    return control_env_open(&comm->control, &comm->place, deadline_s, err);
+}
+
+static int open_collectives(struct comm *comm, const struct comm_spec *spec,
+                            double deadline_s, struct err *err)
+{
+    struct coll_spec coll = {
+        .place = &comm->place,
+        .groups = &comm->groups,
+        .device = spec->device,
+        .control = comm->control,
+        .deadline_s = deadline_s,
+    };
+    if (comm->place.size == 1)
+        return 0;
+    if (spec->kind == DEVICE_CUDA)
+        return coll_nccl_open(&comm->coll, &coll, err);
+    return coll_mpi_open(&comm->coll, &coll, err);
+}
+
+struct comm *comm_open(const struct comm_place *place,
+                       const struct comm_spec *spec, struct err *err)
+{
+    double deadline_s = clock_mono_s() + spec->wireup_limit_s;
+    struct comm *comm = calloc(1, sizeof *comm);
+    if (!comm) {
+        err_set(err, "comm: out of memory");
+        return NULL;
+    }
+    comm->place = *place;
+    comm->device = spec->device;
+    comm->beat = spec->beat;
+    if (groups_build(&comm->groups, place->rank, place->size, spec->data,
+                     spec->tensor, spec->pipeline, err) ||
+        open_control(comm, deadline_s, err) ||
+        open_collectives(comm, spec, deadline_s, err)) {
+        comm_abort(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+static void release(struct comm *comm, bool orderly)
+{
+    if (comm->coll.ops)
+        comm->coll.ops->close(comm->coll.self, orderly);
+    if (comm->control.ops)
+        comm->control.ops->close(comm->control.self, orderly);
+    if (orderly && !strcmp(comm->place.how, "pmix"))
+        pmix_leave();
+    groups_release(&comm->groups);
+    free(comm);
+}
+
+void comm_close(struct comm *comm)
+{
+    if (!comm)
+        return;
+    struct err err = ERR_INIT;
+    int met = comm_barrier(comm, CLOSE_LIMIT_S, &err);
+    release(comm, met == 0);
+}
+
+void comm_abort(struct comm *comm)
+{
+    if (comm)
+        release(comm, false);
+}
+
+const struct comm_place *comm_place(const struct comm *comm)
+{
+    return &comm->place;
+}
+
+const struct comm_ranks *comm_group(const struct comm *comm,
+                                    enum comm_group group)
+{
+    return &comm->groups.ranks[group];
+}
+
+bool comm_peer_lost(const struct comm *comm)
+{
+    return comm->peer_lost || (comm->control.ops->lost(comm->control.self) >= 0);
+}
+
+/* ---- Control ------------------------------------------------------------ */
+
+/* Remember, for the exit code, that a peer's loss made a call fail. */
+static int told(struct comm *comm, int rc)
+{
+    if (rc && comm->control.ops->lost(comm->control.self) >= 0)
+        comm->peer_lost = true;
+    return rc;
+}
+
+static int check_message(const char *key, size_t bytes, struct err *err)
+{
+    if (key && (!*key || strlen(key) >= CONTROL_KEY_BYTES))
+        return err_set(err, "comm: key '%.40s...' is empty or longer than %d",
+                       key, CONTROL_KEY_BYTES - 1);
+    if (bytes > CONTROL_DATA_BYTES)
+        return err_set(err, "comm: a control message of %zu bytes is larger "
+                            "than %u", bytes, CONTROL_DATA_BYTES);
+    return 0;
+}
+
+int comm_put(struct comm *comm, const char *key, const void *data,
+             size_t bytes, struct err *err)
+{
+    if (check_message(key, bytes, err))
+        return -1;
+    return told(comm, comm->control.ops->put(comm->control.self, key, data,
+                                             bytes, err));
+}
+
+int comm_get(struct comm *comm, int rank, const char *key, void *data,
+             size_t bytes, double limit_s, struct err *err)
+{
+    if (check_message(key, bytes, err))
+        return -1;
+    if (rank < 0 || rank >= comm->place.size)
+        return err_set(err, "comm: no rank %d to get '%s' from", rank, key);
+    return told(comm, comm->control.ops->get(comm->control.self, rank, key,
+                                             data, bytes, limit_s, err));
+}
+
+int comm_gather(struct comm *comm, const void *mine, size_t bytes, void *all,
+                double limit_s, struct err *err)
+{
+    if (check_message(NULL, bytes, err))
+        return -1;
+    return told(comm, comm->control.ops->gather(comm->control.self, mine,
+                                                bytes, all, limit_s, err));
+}
+
+int comm_barrier(struct comm *comm, double limit_s, struct err *err)
+{
+    char nothing[1] = {0};
+    return comm_gather(comm, nothing, 0, nothing, limit_s, err);
+}
+
+static int64_t pick_one(enum comm_pick pick, int64_t a, int64_t b)
+{
+    switch (pick) {
+    case COMM_MIN:
+        return a < b ? a : b;
+    case COMM_MAX:
+        return a > b ? a : b;
+    default:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    }
+}
+
+int comm_agree(struct comm *comm, int64_t *values, int values_n,
+               enum comm_pick pick, double limit_s, struct err *err)
+{
+    size_t n = (size_t)values_n, size = (size_t)comm->place.size;
+    int64_t *all = malloc(n * size * sizeof *all + 1);
+    if (!all)
+        return err_set(err, "comm: out of memory to agree on %d values",
+                       values_n);
+    int rc = comm_gather(comm, values, n * sizeof *values, all, limit_s, err);
+    for (size_t i = 0; !rc && i < n; i++) {
+        values[i] = all[i];
+        for (size_t r = 1; r < size; r++)
+            values[i] = pick_one(pick, values[i], all[r * n + i]);
+    }
+    free(all);
+    return rc;
+}
+
+/* ---- Collectives --------------------------------------------------------- */
+
+/* The watcher reads while we write: relaxed, each word whole. */
+static void show(int64_t *word, int64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static void enter(struct comm *comm, enum comm_group group)
+{
+    int64_t sequence = ++comm->sequence[group];
+    struct kb_beat *beat = comm->beat;
+    if (!beat)
+        return;
+    show(&beat->group, comm->groups.id[group]);
+    show(&beat->coll_done, sequence - 1);
+    show(&beat->coll_entered, sequence);
+    show(&beat->changes, beat->changes + 1);
+}
+
+static int leave(struct comm *comm, enum comm_group group, const char *what,
+                 int rc, struct err *err)
+{
+    struct kb_beat *beat = comm->beat;
+    if (beat && !rc) {
+        show(&beat->coll_done, comm->sequence[group]);
+        show(&beat->changes, beat->changes + 1);
+    }
+    if (rc)
+        err_prefix(err, "comm: %s over the %s group, number %lld", what,
+                   group_names[group], (long long)comm->sequence[group]);
+    return told(comm, rc);
+}
+
+static bool alone(const struct comm *comm, enum comm_group group)
+{
+    return comm->groups.ranks[group].size == 1;
+}
+
+/* The whole of a collective at size 1: dst = src. */
+static int copy_alone(struct comm *comm, void *dst, const void *src, int64_t n,
+                      enum dtype dtype, stream_t stream, struct err *err)
+{
+    size_t bytes = (size_t)n * dtype_bytes(dtype);
+    if (dst == src || !bytes)
+        return 0;
+    if (!comm->device || device_kind(comm->device) == DEVICE_CPU)
+        memmove(dst, src, bytes);
+    else if (device_copy(comm->device, dst, src, bytes, stream) != K_OK)
+        return err_set_class(err, ERR_GPU, "comm: cannot copy %zu bytes: %s",
+                             bytes, device_error(comm->device));
+    return 0;
+}
+
+#define TICKET(ret) ((ret) ? &(ret)->done : &(event_t){NULL})
+
+int comm_all_reduce(struct comm *comm, enum comm_group group, void *buf,
+                    int64_t n, enum dtype dtype, stream_t stream,
+                    struct comm_ticket *ret, struct err *err)
+{
+    if (ret)
+        *ret = (struct comm_ticket){0};
+    if (alone(comm, group))
+        return 0;
+    enter(comm, group);
+    int rc = comm->coll.ops->all_reduce(comm->coll.self, group, buf, n, dtype,
+                                        stream, TICKET(ret), err);
+    return leave(comm, group, "all-reduce", rc, err);
+}
+
+int comm_reduce_scatter(struct comm *comm, enum comm_group group, void *dst,
+                        const void *src, int64_t n, enum dtype dtype,
+                        stream_t stream, struct comm_ticket *ret,
+                        struct err *err)
+{
+    if (ret)
+        *ret = (struct comm_ticket){0};
+    if (alone(comm, group))
+        return copy_alone(comm, dst, src, n, dtype, stream, err);
+    enter(comm, group);
+    int rc = comm->coll.ops->reduce_scatter(comm->coll.self, group, dst, src,
+                                            n, dtype, stream, TICKET(ret),
+                                            err);
+    return leave(comm, group, "reduce-scatter", rc, err);
+}
+
+int comm_all_gather(struct comm *comm, enum comm_group group, void *dst,
+                    const void *src, int64_t n, enum dtype dtype,
+                    stream_t stream, struct comm_ticket *ret, struct err *err)
+{
+    if (ret)
+        *ret = (struct comm_ticket){0};
+    if (alone(comm, group))
+        return copy_alone(comm, dst, src, n, dtype, stream, err);
+    enter(comm, group);
+    int rc = comm->coll.ops->all_gather(comm->coll.self, group, dst, src, n,
+                                        dtype, stream, TICKET(ret), err);
+    return leave(comm, group, "all-gather", rc, err);
+}
+
+int comm_broadcast(struct comm *comm, enum comm_group group, int root,
+                   void *buf, int64_t n, enum dtype dtype, stream_t stream,
+                   struct comm_ticket *ret, struct err *err)
+{
+    if (ret)
+        *ret = (struct comm_ticket){0};
+    if (alone(comm, group))
+        return 0;
+    enter(comm, group);
+    int rc = comm->coll.ops->broadcast(comm->coll.self, group, root, buf, n,
+                                       dtype, stream, TICKET(ret), err);
+    return leave(comm, group, "broadcast", rc, err);
+}
+
+int comm_send(struct comm *comm, enum comm_group group, int to,
+              const void *buf, int64_t n, enum dtype dtype, stream_t stream,
+              struct comm_ticket *ret, struct err *err)
+{
+    if (ret)
+        *ret = (struct comm_ticket){0};
+    if (alone(comm, group))
+        return err_set(err, "comm: send inside a group of one");
+    enter(comm, group);
+    int rc = comm->coll.ops->send(comm->coll.self, group, to, buf, n, dtype,
+                                  stream, TICKET(ret), err);
+    return leave(comm, group, "send", rc, err);
+}
+
+int comm_recv(struct comm *comm, enum comm_group group, int from, void *buf,
+              int64_t n, enum dtype dtype, stream_t stream,
+              struct comm_ticket *ret, struct err *err)
+{
+    if (ret)
+        *ret = (struct comm_ticket){0};
+    if (alone(comm, group))
+        return err_set(err, "comm: receive inside a group of one");
+    enter(comm, group);
+    int rc = comm->coll.ops->recv(comm->coll.self, group, from, buf, n, dtype,
+                                  stream, TICKET(ret), err);
+    return leave(comm, group, "receive", rc, err);
+}
+
+int comm_wait(struct comm *comm, struct comm_ticket *ticket, stream_t stream,
+              struct err *err)
+{
+    if (!ticket || !ticket->done || !comm->coll.ops)
+        return 0;
+    event_t done = ticket->done;
+    *ticket = (struct comm_ticket){0};
+    return told(comm,
+                comm->coll.ops->wait(comm->coll.self, done, stream, err));
+}
