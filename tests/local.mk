@@ -16,3 +16,17 @@ check_PROGRAMS += tests/base/test_conf
 tests_base_test_conf_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/tests"'
 tests_base_test_conf_LDADD = $(BASE_LIBS)
 include tests/data/local.mk
+# tests/spank
+check_PROGRAMS += tests/spank/test_hostlist tests/spank/test_cmdline \
+	tests/spank/test_options tests/spank/test_wiring tests/spank/test_script
+tests_spank_test_hostlist_SOURCES = tests/spank/test_hostlist.c spank/hostlist.c
+tests_spank_test_hostlist_LDADD = $(BASE_LIBS)
+tests_spank_test_cmdline_SOURCES = tests/spank/test_cmdline.c spank/cmdline.c
+tests_spank_test_cmdline_LDADD = $(BASE_LIBS)
+tests_spank_test_options_SOURCES = tests/spank/test_options.c spank/options.c
+tests_spank_test_options_LDADD = $(BASE_LIBS)
+tests_spank_test_wiring_SOURCES = tests/spank/test_wiring.c spank/wiring.c \
+	spank/hostlist.c
+tests_spank_test_wiring_LDADD = $(BASE_LIBS)
+tests_spank_test_script_SOURCES = tests/spank/test_script.c spank/script.c
+tests_spank_test_script_LDADD = $(BASE_LIBS)
