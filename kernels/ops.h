@@ -89,10 +89,12 @@ struct adamw_scalars {     /* in ex->stat */
 struct ops {
     const char *name;      /* "cpu-f32", "cpu-f64", "cuda" */
 
-    /* Backend state for exec->backend, and scratch that the largest operation
-     * of these shapes needs. */
+    /* Backend state for exec->backend; see also kernels/exec.h. */
     enum kstatus (*open)(struct exec *ex);
     void (*close)(struct exec *ex);
+    /* See ops_workspace_bytes. */
+    size_t (*workspace_bytes)(enum dtype act, int64_t N, int C, int F, int H,
+                              int K, int D, int Vp, int B, int T);
 
     /* y[N,out] = x[N,in] * W (+ b), then the epilogue. b [out] or NULL; aux
      * [N,out] with EPI_GELU. */
@@ -179,7 +181,8 @@ struct ops {
     /* AdamW, decoupled decay, over all tensors. factor (F64, device): what
      * gradients are multiplied by (clipping, unscaling); 0 or not finite: the
      * update is skipped and nothing changes. stats (F64 [tensors][3], device,
-     * or NULL): sums of update^2, param^2, grad^2 / v. */
+     * or NULL), written: sums of (new - old)^2, old^2, and grad^2 / v with the
+     * factor in grad and the correction in v; zero when skipped. */
     enum kstatus (*adamw)(struct exec *ex, const struct adamw_tensor *tensors,
                           int tensors_n, const struct adamw_scalars *scalars,
                           const double *factor, double *stats);

@@ -30,3 +30,10 @@ tests_spank_test_wiring_SOURCES = tests/spank/test_wiring.c spank/wiring.c \
 tests_spank_test_wiring_LDADD = $(BASE_LIBS)
 tests_spank_test_script_SOURCES = tests/spank/test_script.c spank/script.c
 tests_spank_test_script_LDADD = $(BASE_LIBS)
+
+# kernels: operations against their double twin.
+ops_test_sources = tests/kernels/test_ops.c tests/kernels/cases.c \
+	tests/kernels/lab.c tests/kernels/lab.h
+check_PROGRAMS += tests/kernels/test_ops
+tests_kernels_test_ops_SOURCES = $(ops_test_sources)
+tests_kernels_test_ops_LDADD = $(KERNELS_LIBS)
