@@ -1,8 +1,11 @@
 # tests: one program a unit, tests/<folder>/test_<file>.c, TAP on stdout.
-EXTRA_DIST += tests/tap.h tests/tap.sh tests/cluster/cluster.sh \
+EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one \
+	tests/story.jq tests/cluster/cluster.sh \
 	tests/cluster/node.sh tests/cluster/slurm_conf.sh \
 	tests/cluster/stage.sh tests/cluster/under_slurm.sh \
-	tests/system/t_cluster.t
+	tests/system/run.sh tests/system/t_cluster.t tests/lint/lint.sh \
+	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
+	tests/lint/t_man.t .ci/run
 if HAVE_PMIX
 check_PROGRAMS += tests/cluster/pmix_hello
 tests_cluster_pmix_hello_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
