@@ -3,9 +3,31 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/story.jq tests/cluster/cluster.sh \
 	tests/cluster/node.sh tests/cluster/slurm_conf.sh \
 	tests/cluster/stage.sh tests/cluster/under_slurm.sh \
-	tests/system/run.sh tests/system/t_cluster.t tests/lint/lint.sh \
+	tests/system/run.sh tests/system/t_bad_config.t \
+	tests/system/t_batch_host.t \
+	tests/system/t_batch_host_bare.t \
+	tests/system/t_checkpoint_damaged.t \
+	tests/system/t_cluster.t \
+	tests/system/t_gate.t \
+	tests/system/t_node_cut.t \
+	tests/system/t_node_loud.t \
+	tests/system/t_node_silent.t \
+	tests/system/t_old_writer.t \
+	tests/system/t_rank_killed.t \
+	tests/system/t_requeue.t \
+	tests/system/t_stall.t \
+	tests/system/t_supervisor_killed.t \
+	tests/system/t_suspend.t \
+	tests/system/t_time_limit.t \
+	tests/system/t_unbroken.t \
+	tests/system/t_user_error.t tests/lint/lint.sh \
 	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
 	tests/lint/t_man.t .ci/run
+check_PROGRAMS += tests/system/stop_at_commit.so
+tests_system_stop_at_commit_so_SOURCES = tests/system/stop_at_commit.c
+tests_system_stop_at_commit_so_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_system_stop_at_commit_so_LDFLAGS = -shared
+tests_system_stop_at_commit_so_LDADD = -ldl
 if HAVE_PMIX
 check_PROGRAMS += tests/cluster/pmix_hello
 tests_cluster_pmix_hello_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

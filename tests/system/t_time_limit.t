@@ -1,0 +1,14 @@
+#!/bin/bash
+# The time limit comes near: saved before it, requeued, gone on from there.
+. "$(dirname "$0")/run.sh"
+RUN_STEPS=${TIME_LIMIT_STEPS:-1500}
+test_run 3 recovery.save_before_limit=30s checkpoint.interval=1000
+
+ok "submitted with a minute" run_submit -N 2 --time=1
+ok "it trains" run_wait_step 60 20
+ok "it runs again before it is done" run_wait 120 '.event=="resume" and .attempt==2' || run_diag
+ok "from where it was, not from an old checkpoint" test \
+    "$(run_field '.event=="resume" and .attempt==2' step)" -gt 0
+nok "not killed at the limit" grep -q 'TIME LIMIT' "$RUN.job.out"
+run_ends_as_unbroken 240
+tap_done
