@@ -1,1 +1,6 @@
-# runner/cli
+# cli: the verbs of koboshi.
+bin_PROGRAMS += koboshi
+koboshi_SOURCES = runner/cli/main_koboshi.c runner/cli/verbs.h \
+	runner/cli/verb_data.c
+koboshi_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+koboshi_LDADD = $(DATA_LIBS)

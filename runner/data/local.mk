@@ -2,9 +2,14 @@
 noinst_LIBRARIES += libkb_data.a
 libkb_data_a_SOURCES = \
 	runner/data/blend.c runner/data/blend.h \
+	runner/data/build.c runner/data/build.h \
+	runner/data/corpus.c runner/data/corpus.h \
 	runner/data/cursor.c runner/data/cursor.h \
 	runner/data/data.c runner/data/data.h \
+	runner/data/input.c runner/data/input.h \
+	runner/data/jsonl.c runner/data/jsonl.h \
 	runner/data/order.c runner/data/order.h \
+	runner/data/text.c runner/data/text.h \
 	runner/data/tokenizer.c runner/data/tokenizer.h \
 	runner/data/tok_byte.c \
 	runner/data/tokens.c runner/data/tokens.h \

@@ -1,8 +1,11 @@
-data_tests = tests/data/test_data tests/data/test_order \
+data_tests = tests/data/test_build tests/data/test_data \
+	tests/data/test_jsonl tests/data/test_order \
 	tests/data/test_tokenizer tests/data/test_tokens
 EXTRA_DIST += tests/data/scratch.h
 check_PROGRAMS += $(data_tests)
+tests_data_test_build_LDADD = $(DATA_LIBS)
 tests_data_test_data_LDADD = $(DATA_LIBS)
+tests_data_test_jsonl_LDADD = $(DATA_LIBS)
 tests_data_test_order_LDADD = $(DATA_LIBS)
 tests_data_test_tokenizer_LDADD = $(DATA_LIBS)
 tests_data_test_tokens_LDADD = $(DATA_LIBS)

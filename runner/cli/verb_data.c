@@ -1,0 +1,397 @@
+/* verb_data - `koboshi data`: token files from text, and a look into them. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runner/base/clock.h"
+#include "runner/base/contract.h"
+#include "runner/cli/verbs.h"
+#include "runner/data/build.h"
+#include "runner/data/corpus.h"
+#include "runner/data/tokenizer.h"
+#include "runner/data/tokens.h"
+
+static const char usage[] =
+    "usage: koboshi data build --tokenizer T --output PREFIX [options] FILE...\n"
+    "       koboshi data inspect [--tokenizer T] PREFIX\n"
+    "       koboshi data verify [--tokenizer T | --vocab N] PREFIX\n"
+    "       koboshi data decode --tokenizer T [--document N] PREFIX\n"
+    "\n"
+    "build    text (JSONL: a document a line; else a document a file; - is\n"
+    "         standard input) to PREFIX.bin and PREFIX.idx, which Megatron-LM\n"
+    "         reads too\n"
+    "  --tokenizer T       byte\n"
+    "  --output PREFIX     where the two files go\n"
+    "  --append-eod        end each document with the end-of-document token\n"
+    "  --key NAME          of the text in JSONL (text)\n"
+    "  --format F          auto, jsonl or text (auto: by the file's name)\n"
+    "  --invalid-utf8 W    bad: leave the document out; replace: by U+FFFD\n"
+    "                      (bad)\n"
+    "  --max-bad N         bad documents that are left out before the build\n"
+    "                      gives up (100)\n"
+    "  --max-document N    bytes of a line or a text file (67108864)\n"
+    "  --quiet             no progress\n"
+    "inspect  counts, lengths, and with a tokenizer the first and last text\n"
+    "verify   every entry of the index, every token under the vocabulary\n"
+    "decode   the text of document N, or of all\n";
+
+enum option_id { OPT_TOKENIZER = 256, OPT_OUTPUT, OPT_EOD, OPT_KEY, OPT_FORMAT,
+                 OPT_INVALID, OPT_MAX_BAD, OPT_MAX_DOCUMENT, OPT_QUIET,
+                 OPT_VOCAB, OPT_DOCUMENT };
+
+static const struct option options[] = {
+    {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
+    {"output", required_argument, NULL, OPT_OUTPUT},
+    {"append-eod", no_argument, NULL, OPT_EOD},
+    {"key", required_argument, NULL, OPT_KEY},
+    {"format", required_argument, NULL, OPT_FORMAT},
+    {"invalid-utf8", required_argument, NULL, OPT_INVALID},
+    {"max-bad", required_argument, NULL, OPT_MAX_BAD},
+    {"max-document", required_argument, NULL, OPT_MAX_DOCUMENT},
+    {"quiet", no_argument, NULL, OPT_QUIET},
+    {"vocab", required_argument, NULL, OPT_VOCAB},
+    {"document", required_argument, NULL, OPT_DOCUMENT},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+struct args {
+    struct build build;
+    const char *tokenizer;
+    int64_t vocab, document;
+    bool quiet, help;
+    char **rest;
+    int rest_n;
+};
+
+/* What progress printing remembers. */
+struct progress {
+    bool terminal, shown;
+    double next_s;
+};
+
+static int number(const char *name, const char *text, int64_t *ret,
+                  struct err *err)
+{
+    if (!str_to_i64(text, ret) && *ret >= 0)
+        return 0;
+    return err_set_class(err, ERR_REQUEST, "--%s: not a number: '%s'", name,
+                         text);
+}
+
+static int choice(const char *name, const char *text, const char *const *words,
+                  int *ret, struct err *err)
+{
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(words[i], text)) {
+            *ret = i;
+            return 0;
+        }
+    return err_set_class(err, ERR_REQUEST, "--%s: unknown word: '%s'", name,
+                         text);
+}
+
+static int take_option(struct args *a, int id, const char *value,
+                       struct err *err)
+{
+    static const char *const formats[] = {"auto", "jsonl", "text", NULL};
+    static const char *const invalid[] = {"bad", "replace", NULL};
+    int64_t n;
+    int word;
+    switch (id) {
+    case OPT_TOKENIZER:
+        a->tokenizer = a->build.tokenizer = value;
+        return 0;
+    case OPT_OUTPUT:
+        a->build.output = value;
+        return 0;
+    case OPT_EOD:
+        a->build.append_eod = true;
+        return 0;
+    case OPT_KEY:
+        a->build.key = value;
+        return 0;
+    case OPT_FORMAT:
+        if (choice("format", value, formats, &word, err))
+            return -1;
+        a->build.format = (enum build_format)word;
+        return 0;
+    case OPT_INVALID:
+        if (choice("invalid-utf8", value, invalid, &word, err))
+            return -1;
+        a->build.replace_invalid = word == 1;
+        return 0;
+    case OPT_MAX_BAD:
+        return number("max-bad", value, &a->build.bad_max, err);
+    case OPT_MAX_DOCUMENT:
+        if (number("max-document", value, &n, err))
+            return -1;
+        a->build.document_max_bytes = (size_t)n;
+        return 0;
+    case OPT_QUIET:
+        a->quiet = true;
+        return 0;
+    case OPT_VOCAB:
+        return number("vocab", value, &a->vocab, err);
+    case OPT_DOCUMENT:
+        return number("document", value, &a->document, err);
+    case 'h':
+        a->help = true;
+        return 0;
+    default:
+        return err_set_class(err, ERR_REQUEST, "see koboshi data --help");
+    }
+}
+
+/* argv[0] is the action. */
+static int take_args(int argc, char **argv, struct args *ret, struct err *err)
+{
+    struct args a = {.vocab = -1, .document = -1};
+    a.build = (struct build){.key = "text", .bad_max = 100,
+                             .document_max_bytes = 64u << 20};
+    int id;
+    optind = 0;
+    while ((id = getopt_long(argc, argv, "h", options, NULL)) != -1)
+        if (take_option(&a, id, optarg, err))
+            return -1;
+    a.rest = argv + optind;
+    a.rest_n = argc - optind;
+    *ret = a;
+    return 0;
+}
+
+static void print_bad(void *ctx, const char *file, int64_t line,
+                      const char *why)
+{
+    struct progress *p = ctx;
+    if (p->terminal && p->shown)
+        fprintf(stderr, "\r\033[K");
+    p->shown = false;
+    if (line)
+        fprintf(stderr, "koboshi data: bad document: %s:%" PRId64 ": %s\n",
+                file, line, why);
+    else
+        fprintf(stderr, "koboshi data: bad document: %s: %s\n", file, why);
+}
+
+static void print_progress(void *ctx, const struct build_counts *c)
+{
+    struct progress *p = ctx;
+    char left[24] = "";
+    double mb_s = c->wall_s > 0 ? (double)c->taken_bytes / c->wall_s / 1e6 : 0;
+    if (!p->terminal && c->wall_s < p->next_s)
+        return;
+    p->next_s = c->wall_s + 5;
+    p->shown = true;
+    if (c->total_bytes > 0 && mb_s > 0)
+        clock_human((double)(c->total_bytes - c->taken_bytes) / mb_s / 1e6,
+                    left, sizeof left);
+    fprintf(stderr, "%s%" PRId64 " documents, %" PRId64 " tokens, %.1f MB/s",
+            p->terminal ? "\r\033[K" : "koboshi data: ", c->documents,
+            c->tokens, mb_s);
+    if (left[0])
+        fprintf(stderr, ", %.0f %%, %s left",
+                100.0 * (double)c->taken_bytes / (double)c->total_bytes, left);
+    if (!p->terminal)
+        fputc('\n', stderr);
+}
+
+static int run_build(struct args *a, struct err *err)
+{
+    struct progress progress = {.terminal = isatty(STDERR_FILENO),
+                                .next_s = 5};
+    struct build_counts counts;
+    if (!a->tokenizer || !a->build.output || !a->rest_n)
+        return err_set_class(err, ERR_REQUEST,
+                             "build needs --tokenizer, --output and files");
+    a->build.files = (const char *const *)a->rest;
+    a->build.files_n = a->rest_n;
+    a->build.on_bad = print_bad;
+    a->build.on_progress = a->quiet ? NULL : print_progress;
+    a->build.ctx = &progress;
+    int rc = build_run(&a->build, &counts, err);
+    if (progress.terminal && progress.shown)
+        fprintf(stderr, "\r\033[K");
+    if (rc)
+        return -1;
+    char took[24];
+    printf("%s: %" PRId64 " documents (%" PRId64 " empty), %" PRId64
+           " tokens, %" PRId64 " bytes of text, %" PRId64 " bad documents "
+           "left out, %s\n",
+           a->build.output, counts.documents, counts.empty, counts.tokens,
+           counts.text_bytes, counts.bad,
+           clock_human(counts.wall_s, took, sizeof took));
+    return 0;
+}
+
+static struct tokens *open_prefix(struct args *a, struct err *err)
+{
+    if (a->rest_n != 1) {
+        err_set_class(err, ERR_REQUEST,
+                      "one PREFIX is needed (PREFIX.bin and PREFIX.idx)");
+        return NULL;
+    }
+    return tokens_open(a->rest[0], err);
+}
+
+static void print_facts(const struct tokens *t)
+{
+    struct corpus_facts f;
+    corpus_measure(t, &f);
+    printf("%s\n  documents  %" PRId64 " (%" PRId64 " empty)\n"
+           "  sequences  %" PRId64 "\n  tokens     %" PRId64 " of %d bytes\n"
+           "  length     %" PRId64 " shortest, %.1f mean, %" PRId64
+           " longest\n",
+           tokens_prefix(t), tokens_documents(t), f.empty,
+           tokens_sequences(t), tokens_total(t), tokens_item_bytes(t),
+           f.shortest, f.mean, f.longest);
+    for (int i = 0; i < CORPUS_BINS_N; i++)
+        if (f.bin[i])
+            printf("  %10" PRId64 " .. %-10" PRId64 " %" PRId64
+                   " documents\n",
+                   (int64_t)1 << i, ((int64_t)2 << i) - 1, f.bin[i]);
+}
+
+/* The first tokens of a document, as text on one line. */
+static int print_start(const struct tokens *t, struct tokenizer *tok,
+                       int64_t document, struct err *err)
+{
+    enum { SHOWN = 64 };
+    struct ids ids = IDS_INIT;
+    struct sbuf text = SBUF_INIT;
+    int rc = corpus_document(t, document, 0, SHOWN, tokenizer_vocab(tok), &ids,
+                             err) ||
+             tokenizer_decode(tok, ids.data, ids.n, &text, err);
+    if (!rc) {
+        for (size_t i = 0; i < text.len; i++)
+            if ((unsigned char)text.data[i] < 0x20)
+                text.data[i] = ' ';
+        printf("  document %" PRId64 ": %s\n", document, text.data);
+    }
+    ids_release(&ids);
+    sbuf_release(&text);
+    return rc ? -1 : 0;
+}
+
+static int run_inspect(struct args *a, struct err *err)
+{
+    int rc = -1;
+    struct tokenizer *tok = NULL;
+    struct tokens *t = open_prefix(a, err);
+    if (!t)
+        return -1;
+    print_facts(t);
+    if (a->tokenizer && !(tok = tokenizer_open(a->tokenizer, err)))
+        goto out;
+    int64_t n = tokens_documents(t);
+    for (int64_t d = 0; tok && d < n; d = d == 2 && n > 6 ? n - 3 : d + 1)
+        if (print_start(t, tok, d, err))
+            goto out;
+    rc = 0;
+out:
+    tokenizer_close(tok);
+    tokens_close(t);
+    return rc;
+}
+
+static int run_verify(struct args *a, struct err *err)
+{
+    int64_t vocab = a->vocab >= 0 ? a->vocab : INT32_MAX, most;
+    if (a->tokenizer) {
+        struct tokenizer *tok = tokenizer_open(a->tokenizer, err);
+        if (!tok)
+            return -1;
+        vocab = tokenizer_vocab(tok);
+        tokenizer_close(tok);
+    }
+    struct tokens *t = open_prefix(a, err);
+    if (!t)
+        return -1;
+    int rc = corpus_verify(t, vocab, &most, err);
+    if (!rc)
+        printf("%s: good: %" PRId64 " documents, %" PRId64
+               " tokens, the largest is %" PRId64 "\n",
+               tokens_prefix(t), tokens_documents(t), tokens_total(t), most);
+    tokens_close(t);
+    return rc;
+}
+
+static int print_document(const struct tokens *t, struct tokenizer *tok,
+                          int64_t document, struct err *err)
+{
+    enum { SOME = 1 << 16 };
+    struct ids ids = IDS_INIT;
+    struct sbuf text = SBUF_INIT;
+    int rc = 0;
+    for (int64_t at = 0; !rc; at += SOME) {
+        ids.n = 0;
+        sbuf_clear(&text);
+        rc = corpus_document(t, document, at, SOME, tokenizer_vocab(tok), &ids,
+                             err) ||
+             tokenizer_decode(tok, ids.data, ids.n, &text, err);
+        if (rc || !ids.n)
+            break;
+        fwrite(text.data, 1, text.len, stdout);
+    }
+    ids_release(&ids);
+    sbuf_release(&text);
+    return rc ? -1 : 0;
+}
+
+static int run_decode(struct args *a, struct err *err)
+{
+    if (!a->tokenizer)
+        return err_set_class(err, ERR_REQUEST, "decode needs --tokenizer");
+    struct tokens *t = open_prefix(a, err);
+    struct tokenizer *tok = t ? tokenizer_open(a->tokenizer, err) : NULL;
+    int rc = tok ? 0 : -1;
+    if (!rc && a->document >= 0)
+        rc = print_document(t, tok, a->document, err);
+    else
+        for (int64_t d = 0; !rc && d < tokens_documents(t); d++)
+            rc = print_document(t, tok, d, err);
+    if (!rc && (fflush(stdout) || ferror(stdout)))
+        rc = err_set_errno(err, "cannot write the text");
+    tokenizer_close(tok);
+    tokens_close(t);
+    return rc;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct args *args, struct err *err);
+} actions[] = {
+    {"build", run_build},
+    {"inspect", run_inspect},
+    {"verify", run_verify},
+    {"decode", run_decode},
+};
+
+int verb_data(int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    struct args args;
+    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        if (argc < 2 || strcmp(actions[i].name, argv[1]))
+            continue;
+        int rc = take_args(argc - 1, argv + 1, &args, &err);
+        if (!rc && args.help)
+            fputs(usage, stdout);
+        else if (!rc)
+            rc = actions[i].run(&args, &err);
+        if (!rc)
+            return 0;
+        fprintf(stderr, "koboshi data: %s\n", err.msg);
+        return contract_exit_code(&err);
+    }
+    fprintf(stderr, "koboshi data: %s; one of build, inspect, verify, decode "
+                    "is needed (koboshi data --help)\n",
+            argc < 2 ? "no action" : "unknown action");
+    return KB_EXIT_REQUEST;
+}

@@ -1,0 +1,30 @@
+/* corpus - looking into a token file: counts, checks, text. */
+#ifndef KB_DATA_CORPUS_H
+#define KB_DATA_CORPUS_H
+
+#include <stdint.h>
+
+#include "runner/base/err.h"
+#include "runner/base/str.h"
+#include "runner/data/tokenizer.h"
+#include "runner/data/tokens.h"
+
+enum { CORPUS_BINS_N = 32 };
+
+struct corpus_facts {
+    int64_t empty;                   /* documents without tokens */
+    int64_t shortest, longest;       /* document, in tokens; empty left out */
+    double mean;
+    int64_t bin[CORPUS_BINS_N];      /* documents of 2^i .. 2^(i+1) - 1 */
+};
+void corpus_measure(const struct tokens *t, struct corpus_facts *ret);
+
+/* Tokens first .. first + n of a document, fewer at its end. */
+int corpus_document(const struct tokens *t, int64_t document, int64_t first,
+                    int64_t n, int64_t vocab, struct ids *ids,
+                    struct err *err);
+/* Reads every token; each must be in [0, vocab). *ret_max: the largest. */
+int corpus_verify(const struct tokens *t, int64_t vocab, int64_t *ret_max,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,188 @@
+/* Tests of runner/data/build.c, input.c and corpus.c. */
+#include "runner/data/build.h"
+
+#include "runner/data/corpus.h"
+#include "runner/data/input.h"
+#include "tests/data/scratch.h"
+#include "tests/tap.h"
+
+struct seen {
+    int bad_n;
+    int64_t line[16];
+    char why[16][160];
+};
+
+static void on_bad(void *ctx, const char *file, int64_t line, const char *why)
+{
+    struct seen *s = ctx;
+    s->line[s->bad_n] = line;
+    snprintf(s->why[s->bad_n++], sizeof *s->why, "%s", why);
+}
+
+static struct build build_of(const char *const *files, int files_n,
+                             struct seen *seen)
+{
+    *seen = (struct seen){0};
+    return (struct build){.tokenizer = "byte", .output = scratch("out"),
+                          .key = "text", .files = files, .files_n = files_n,
+                          .append_eod = true, .bad_max = 100,
+                          .document_max_bytes = 1 << 16, .on_bad = on_bad,
+                          .ctx = seen};
+}
+
+static int document_is(const struct tokens *t, int64_t d, const char *want)
+{
+    struct err err = ERR_INIT;
+    struct tokenizer *tok = tokenizer_open("byte", &err);
+    struct ids ids = IDS_INIT;
+    struct sbuf text = SBUF_INIT;
+    int same = !corpus_document(t, d, 0, 1000, 257, &ids, &err) &&
+               !tokenizer_decode(tok, ids.data, ids.n, &text, &err) &&
+               !strcmp(text.data, want);
+    if (!same)
+        printf("# document %lld: '%s'\n", (long long)d, text.data);
+    ids_release(&ids);
+    sbuf_release(&text);
+    tokenizer_close(tok);
+    return same;
+}
+
+static void test_jsonl(void)
+{
+    static const char lines[] = "{\"text\":\"one\"}\r\n"
+                                "not json\n"
+                                "\n"
+                                "{\"text\":\"\"}\n"
+                                "{\"body\":\"x\"}\n"
+                                "{\"text\":\"\xff\"}\n"
+                                "{\"text\":\"last\"}";
+    struct err err = ERR_INIT;
+    struct seen seen;
+    struct build_counts counts;
+    scratch_write(scratch("in.jsonl"), lines, sizeof lines - 1);
+    const char *files[] = {scratch("in.jsonl")};
+    struct build b = build_of(files, 1, &seen);
+    ok(!build_run(&b, &counts, &err), "built");
+    is_int(counts.documents, 3, "documents");
+    is_int(counts.empty, 1, "empty ones");
+    is_int(counts.bad, 3, "bad ones");
+    is_int(counts.tokens, 3 + 1 + 4 + 1, "tokens");
+    is_int(counts.taken_bytes, sizeof lines - 1, "bytes taken");
+    ok(seen.bad_n == 3 && seen.line[0] == 2 && seen.line[1] == 5 &&
+           seen.line[2] == 6, "bad lines by number");
+    ok(strstr(seen.why[1], "no key") && strstr(seen.why[2], "not UTF-8"),
+       "and reason");
+    struct tokens *t = tokens_open(scratch("out"), &err);
+    ok(t && document_is(t, 0, "one<|endoftext|>"), "the first document");
+    ok(t && document_is(t, 1, ""), "an empty document has no tokens");
+    ok(t && document_is(t, 2, "last<|endoftext|>"),
+       "a last line without newline");
+    struct corpus_facts facts;
+    corpus_measure(t, &facts);
+    ok(facts.empty == 1 && facts.shortest == 4 && facts.longest == 5 &&
+           facts.bin[2] == 2, "its measure");
+    int64_t most;
+    ok(!corpus_verify(t, 257, &most, &err) && most == 256, "verified");
+    ok(corpus_verify(t, 256, &most, &err) == -1 && strstr(err.msg, "256"),
+       "a vocabulary too small is seen");
+    struct ids ids = IDS_INIT;
+    ok(!corpus_document(t, 0, 2, 5, 257, &ids, &err) && ids.n == 2 &&
+           ids.data[0] == 'e', "a part of a document");
+    err = ERR_INIT;
+    ok(corpus_document(t, 3, 0, 5, 257, &ids, &err) == -1, "no document 3");
+    ids_release(&ids);
+    tokens_close(t);
+
+    err = ERR_INIT;
+    b = build_of(files, 1, &seen);
+    b.replace_invalid = true;
+    ok(!build_run(&b, &counts, &err) && counts.bad == 2 &&
+           counts.documents == 4, "replaced instead of left out");
+    err = ERR_INIT;
+    b.replace_invalid = false;
+    b.bad_max = 1;
+    ok(build_run(&b, &counts, &err) == -1 && strstr(err.msg, "--max-bad"),
+       "too many bad documents end the build");
+    t = tokens_open(scratch("out"), &err);
+    ok(t && tokens_documents(t) == 4, "and leave the old output");
+    tokens_close(t);
+}
+
+static void test_text(void)
+{
+    struct err err = ERR_INIT;
+    struct seen seen;
+    struct build_counts counts;
+    static char big[1 << 17];
+    memset(big, 'x', sizeof big);
+    scratch_write(scratch("a.txt"), "a\nb\n", 4);
+    scratch_write(scratch("big.txt"), big, sizeof big);
+    scratch_write(scratch("none.txt"), "", 0);
+    char a[PATH_MAX], c[PATH_MAX], n[PATH_MAX];
+    strcpy(a, scratch("a.txt"));
+    strcpy(c, scratch("big.txt"));
+    strcpy(n, scratch("none.txt"));
+    const char *files[] = {a, c, n, a};
+    struct build b = build_of(files, 4, &seen);
+    ok(!build_run(&b, &counts, &err) && counts.documents == 3 &&
+           counts.empty == 1, "a document a file");
+    ok(seen.bad_n == 1 && seen.line[0] == 0 &&
+           strstr(seen.why[0], "longer than 65536"), "a file too long");
+    struct tokens *t = tokens_open(scratch("out"), &err);
+    ok(t && document_is(t, 2, "a\nb\n<|endoftext|>"), "newlines stay");
+    tokens_close(t);
+    b.append_eod = false;
+    ok(!build_run(&b, &counts, &err) && counts.tokens == 8, "without ends");
+    const char *none[] = {scratch("absent")};
+    b = build_of(none, 1, &seen);
+    ok(build_run(&b, &counts, &err) == -1 && err.class == ERR_REQUEST,
+       "an absent file is the user's to fix");
+    err = ERR_INIT;
+    const char *folder[] = {"/tmp"};
+    b = build_of(folder, 1, &seen);
+    ok(build_run(&b, &counts, &err) == -1 && strstr(err.msg, "folder"),
+       "a folder too");
+}
+
+/* Lines across the blocks of the reader, and a long one passed over. */
+static void test_blocks(void)
+{
+    struct err err = ERR_INIT;
+    char path[PATH_MAX];
+    strcpy(path, scratch("lines"));
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < 40000; i++)
+        fprintf(f, "%d%0*d\n", i, i % 97 + 1, 0);
+    for (int i = 0; i < 3 << 20; i++)
+        fputc('y', f);
+    fprintf(f, "\nlast");
+    fclose(f);
+    struct input *in = input_open(path, &err);
+    struct text line = TEXT_INIT;
+    int good = 1, got;
+    for (int i = 0; i < 40000; i++) {
+        char want[128];
+        line.n = 0;
+        got = input_line(in, 1 << 20, &line, &err);
+        int n = snprintf(want, sizeof want, "%d%0*d", i, i % 97 + 1, 0);
+        good &= got == INPUT_LINE && line.n == (size_t)n &&
+                !memcmp(line.data, want, line.n);
+    }
+    ok(good, "lines across blocks");
+    line.n = 0;
+    is_int(input_line(in, 1 << 20, &line, &err), INPUT_LONG, "a long line");
+    is_int(line.n, 0, "is passed over");
+    is_int(input_line(in, 1 << 20, &line, &err), INPUT_LINE, "the last line");
+    ok(line.n == 4 && !memcmp(line.data, "last", 4), "has its text");
+    is_int(input_line(in, 1 << 20, &line, &err), INPUT_END, "the end");
+    text_release(&line);
+    input_close(in);
+}
+
+int main(void)
+{
+    test_jsonl();
+    test_text();
+    test_blocks();
+    return tap_done();
+}
