@@ -21,3 +21,12 @@ libkb_cpu_f64_a_CFLAGS = $(KERNELS_CFLAGS) -DKB_REAL_F64
 # Order matters: tables use libkb_kernels.a's pool, exec uses the tables.
 KERNELS_LIBS = libkb_kernels.a libkb_cpu_f32.a libkb_cpu_f64.a \
 	libkb_kernels.a $(OPENBLAS_LIBS) -lpthread -lm
+
+# Attention by cuDNN: one C++ file with a C face. No exception leaves it.
+if HAVE_SDPA
+noinst_LIBRARIES += libkb_sdpa.a
+libkb_sdpa_a_SOURCES = kernels/sdpa.h kernels/sdpa_cudnn.cpp
+libkb_sdpa_a_CPPFLAGS = $(AM_CPPFLAGS) $(SDPA_CPPFLAGS)
+libkb_sdpa_a_CXXFLAGS = -std=c++17 -O2
+SDPA_LIBS = libkb_sdpa.a -lcudnn -lnvrtc -lstdc++
+endif
