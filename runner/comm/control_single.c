@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/base/str.h"
 #include "runner/comm/tables.h"
 
 struct item {
@@ -32,7 +33,7 @@ static int single_put(void *self, const char *key, const void *data,
     struct item *item = malloc(sizeof *item + bytes);
     if (!item)
         return err_set(err, "comm: out of memory for key '%s'", key);
-    strcpy(item->key, key); /* comm_put checked its length */
+    str_copy(item->key, sizeof item->key, key); /* comm_put saw it fits */
     item->bytes = bytes;
     memcpy(item->data, data, bytes);
     item->next = s->items;

@@ -46,7 +46,7 @@ static int find_by_env(struct comm_place *p, struct err *err)
                              "comm: LOCAL_RANK %d is not below "
                              "LOCAL_WORLD_SIZE %d",
                              p->local_rank, p->local_size);
-    strcpy(p->how, "env");
+    str_copy(p->how, sizeof p->how, "env");
     return 0;
 }
 
@@ -56,7 +56,7 @@ int comm_find_place(struct comm_place *ret, struct err *err)
     if (pmix_present()) {
         if (pmix_find_place(ret, PMIX_INIT_LIMIT_S, err))
             return -1;
-        strcpy(ret->how, "pmix");
+        str_copy(ret->how, sizeof ret->how, "pmix");
         return 0;
     }
     const char *size = getenv(KB_ENV_WORLD_SIZE);

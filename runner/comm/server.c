@@ -133,7 +133,7 @@ static void take_put(struct server *s, struct peer *peer,
         return;
     }
     item->rank = peer->rank;
-    strcpy(item->key, key);
+    str_copy(item->key, sizeof item->key, key);
     item->bytes = f->data_bytes;
     memcpy(item->data, data, f->data_bytes);
     item->next = s->items;
@@ -162,7 +162,7 @@ static void take_get(struct server *s, struct peer *peer,
     g->rank = peer->rank;
     g->from = f->rank;
     g->id = f->id;
-    strcpy(g->key, key);
+    str_copy(g->key, sizeof g->key, key);
     g->limit_ms = f->limit_ms;
     g->deadline_s = clock_mono_s() + f->limit_ms * 1e-3;
     g->next = s->getters;

@@ -23,7 +23,7 @@ lint_none '(?<!\w)(?:perror|fprintf\s*\(\s*stderr)' \
     "no module writes to standard error" "${files[@]}"
 
 mapfile -t files < <(printf '%s\n' "${code[@]}" |
-    not_in '^runner/plan/.*conf.*\.c$|^runner/base/(contract|log|proc)\.c$|^spank/|^runner/cli/verb_')
+    not_in '^runner/plan/.*conf.*\.c$|^runner/base/(contract|log|proc)\.c$|^runner/comm/place\.c$|^spank/|^runner/cli/verb_')
 lint_none '(?<!\w)(?:secure_)?getenv\s*\(|(?<!\w)environ\b' \
     "modules do not read the environment" "${files[@]}"
 
