@@ -34,6 +34,15 @@ static int open_control(struct comm *comm, double deadline_s, struct err *err)
     return control_env_open(&comm->control, &comm->place, deadline_s, err);
 }
 
+/* All are here, or the error names those who are not. */
+static int meet_all(struct comm *comm, double deadline_s, struct err *err)
+{
+    char nothing[1] = {0};
+    double left_s = deadline_s - clock_mono_s();
+    return comm->control.ops->gather(comm->control.self, nothing, 0, nothing,
+                                     left_s > 0 ? left_s : 0, err);
+}
+
 static int open_collectives(struct comm *comm, const struct comm_spec *spec,
                             double deadline_s, struct err *err)
 {
@@ -66,6 +75,7 @@ struct comm *comm_open(const struct comm_place *place,
     if (groups_build(&comm->groups, place->rank, place->size, spec->data,
                      spec->tensor, spec->pipeline, err) ||
         open_control(comm, deadline_s, err) ||
+        meet_all(comm, deadline_s, err) ||
         open_collectives(comm, spec, deadline_s, err)) {
         comm_abort(comm);
         return NULL;

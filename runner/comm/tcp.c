@@ -170,7 +170,7 @@ static int find_rank0(struct client *c, const unsigned char *secret,
                       const struct tcp_addr *addrs, int addrs_n,
                       double deadline_s, struct err *err)
 {
-    struct sbuf why = SBUF_INIT;
+    struct sbuf why = SBUF_INIT; /* the last word that says something */
     char text[160] = "no address";
     double begin_s = clock_mono_s(), now_s = begin_s;
     for (int i = 0; now_s < deadline_s; i = (i + 1) % addrs_n) {
@@ -178,12 +178,12 @@ static int find_rank0(struct client *c, const unsigned char *secret,
         if (try_s > deadline_s)
             try_s = deadline_s;
         tcp_addr_text(&addrs[i], text, sizeof text);
-        sbuf_clear(&why);
         int fd = connect_within(&addrs[i], try_s);
-        if (fd < 0) {
+        if (fd < 0 && !why.len) {
             sbuf_puts(&why, strerror(errno));
-        } else {
+        } else if (fd >= 0) {
             wire_init(&c->wire, fd, SIZE_MAX / 4);
+            sbuf_clear(&why);
             if (!introduce(c, secret, try_s, deadline_s, &why)) {
                 sbuf_release(&why);
                 return 0;
