@@ -63,3 +63,6 @@ check_PROGRAMS += tests/kernels/test_ops
 tests_kernels_test_ops_SOURCES = $(ops_test_sources)
 tests_kernels_test_ops_LDADD = $(KERNELS_LIBS)
 include tests/comm/local.mk
+check_PROGRAMS += tests/plan/test_make
+tests_plan_test_make_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/tests"'
+tests_plan_test_make_LDADD = $(PLAN_LIBS)

@@ -43,7 +43,8 @@ struct site_file {
 struct site {
     bool submit;           /* true at submit: unseen is a warning */
     int nodes;             /* of the allocation; 0 unknown */
-    int spares;
+    int spares;            /* of these kept back; -1: as recovery.spares says.
+                            * A rank gives the nodes that train, and 0 */
     int ranks_per_node;    /* 0 unknown */
     int gpus_per_node;     /* 0 none */
     int cores_per_rank;    /* 0 unknown */
@@ -51,7 +52,9 @@ struct site {
     int64_t disk_free_bytes;    /* at the run directory; -1 unknown */
     bool run_dir_writable, run_dir_known;
     char run_dir_problem[256];
+    int ckpts_n;           /* checkpoints there already */
     bool array_job;        /* a job array: needs a run directory a task */
+    int array_task;        /* replaces %a in run.dir; -1: none */
     double time_limit_s;   /* 0 unknown or none */
     struct site_file train[PLAN_LIST_MAX], valid[PLAN_LIST_MAX];
     /* Slurm's settings, -1 unknown: those that would defeat recovery. */
@@ -73,7 +76,9 @@ struct plan {
     enum plan_device device;
     bool deterministic;
     enum plan_recompute recompute;
-    /* layout: world = data * tensor * pipeline */
+    /* layout: world = data * tensor * pipeline; nodes: those that train, 0
+     * unknown */
+    int nodes, ranks_per_node;
     int world, data, tensor, pipeline;
     int blas_threads;               /* threads of a rank, pinned */
     char blas_core[32];             /* OPENBLAS_CORETYPE, "" as found */
@@ -126,7 +131,15 @@ struct plan {
     double flop_token_half, flop_token_full;
 };
 
-struct plan_notes { char text[32][320]; int n; }; /* warnings */
+/* Warnings, and each refusal (err holds the first one). */
+#define PLAN_NOTES_MAX 32
+#define PLAN_NOTE_BYTES 480
+struct plan_notes {
+    char text[PLAN_NOTES_MAX][PLAN_NOTE_BYTES];
+    int n;
+    char refusal[PLAN_NOTES_MAX][PLAN_NOTE_BYTES];
+    int refusals_n;
+};
 
 /* The table of keys of run.yaml (also koboshi.yaml(5)). */
 extern const struct conf_row plan_rows[];
@@ -136,6 +149,18 @@ extern const int plan_rows_n;
  * options of the environment, read. Relative paths count from run.yaml's
  * folder. NULL on error. */
 struct conf *plan_conf_open(const char *path, struct err *err);
+/* The same in steps, for who wants all mistakes (conf_mistakes) or adds
+ * options: an empty conf; file and environment read; --set KEY=VALUE and the
+ * like by conf_set; then paths made absolute (against dir) and what the preset
+ * and the family say filled in where nothing is set, named as origin. */
+struct conf *plan_conf_create(struct err *err);
+int plan_conf_read(struct conf *conf, const char *path, struct err *err);
+int plan_conf_finish(struct conf *conf, const char *dir, struct err *err);
+/* One item of data.train or data.valid, "[WEIGHT] PREFIX", its length given.
+ * The prefix loses .bin or .idx. -1: empty, bad weight, too long. */
+int plan_data_item(const char *item, size_t item_n, struct plan_data *ret);
+/* The presets' names, NULL at the end. */
+const char *const *plan_presets(void);
 
 /* Decide. notes may be NULL. *ret is set on success only. With site->world
  * unknown (nodes == 0) the layout is checked for one rank a node as far as

@@ -43,7 +43,7 @@ runner/optim:     optim.h
 runner/model:     model.h
 runner/data:      data.h tokenizer.h
 runner/comm:      comm.h
-runner/plan:      plan.h shape.h batch.h
+runner/plan:      plan.h shape.h batch.h sizes.h
 runner/journal:   journal.h
 health:           health.h finding.h
 health/active:

@@ -1,0 +1,221 @@
+/* memory - what a rank allocates, row by row, and the arithmetic of a token.
+ * The sizes come from sizes.c, which the model carves by too; the trainer
+ * holds the arena's high-water mark against the sum. */
+#include "runner/plan/plan_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runner/base/str.h"
+#include "runner/plan/sizes.h"
+
+int plan_act_bytes(const struct plan *plan)
+{
+    switch (plan->precision) {
+    case PLAN_FP64: return 8;
+    case PLAN_BF16: case PLAN_FP16: return 2;
+    default: return 4;
+    }
+}
+
+int plan_stat_bytes(const struct plan *plan)
+{
+    return plan->precision == PLAN_FP64 ? 8 : 4;
+}
+
+const char *plan_bytes_text(int64_t bytes, char buf[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)bytes;
+    int u = 0;
+    while (v >= 1024 && u < 4) {
+        v /= 1024;
+        u++;
+    }
+    snprintf(buf, 32, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+    return buf;
+}
+
+/* ---- Weights -------------------------------------------------------------- */
+
+/* Over all places of the model: elements of the real vocabulary, and bytes in
+ * memory with elem bytes an element. */
+static void count_weights(const struct shape *s, int elem, int64_t *ret_n,
+                          int64_t *ret_bytes)
+{
+    int64_t n = 0, bytes = 0;
+    for (int place = 0; place < P_N; place++) {
+        int out, in, times = place < P_LAYER_N ? s->L : 1;
+        place_dims(s, (enum place)place, &out, &in);
+        bool padded = place == P_WTE || place == P_HEAD;
+        n += (int64_t)(padded && out ? s->V : out) * in * times;
+        bytes += sizes_align((int64_t)out * in * elem) * times;
+    }
+    *ret_n = n;
+    *ret_bytes = bytes;
+}
+
+/* ---- Activations ----------------------------------------------------------- */
+
+static enum keep keep_of(const struct plan *plan)
+{
+    return plan->recompute == PLAN_RECOMPUTE_FULL        ? KEEP_INPUT
+           : plan->recompute == PLAN_RECOMPUTE_SELECTIVE ? KEEP_COSTLY
+                                                         : KEEP_ALL;
+}
+
+/* Of one layer: what is kept, or what is not. */
+static int64_t layer_bytes(const struct plan *plan, bool kept)
+{
+    const struct shape *s = &plan->shape;
+    int64_t N = (int64_t)plan->micro_batch * plan->seq_len, sum = 0;
+    for (int id = 0; id < A_N; id++)
+        if (act_kept(s, (enum act_id)id, keep_of(plan)) == kept)
+            sum += sizes_align(act_bytes(s, (enum act_id)id, N,
+                                         plan_act_bytes(plan),
+                                         plan_stat_bytes(plan)));
+    return sum;
+}
+
+/* The final norm's, as a layer's first. */
+static int64_t final_bytes(const struct plan *plan)
+{
+    static const enum act_id ids[] = {A_SUM1, A_Y1, A_MEAN1, A_RSTD1};
+    int64_t N = (int64_t)plan->micro_batch * plan->seq_len, sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += sizes_align(act_bytes(&plan->shape, ids[i], N,
+                                     plan_act_bytes(plan),
+                                     plan_stat_bytes(plan)));
+    return sum;
+}
+
+static int64_t shared_bytes(const struct plan *plan)
+{
+    const struct shape *s = &plan->shape;
+    int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
+    int64_t sum = layer_bytes(plan, false);
+    for (int id = 0; id < S_N; id++)
+        sum += sizes_align(scratch_bytes(s, (enum scratch_id)id, N,
+                                         plan_act_bytes(plan), true));
+    if (s->pos == SHAPE_ROPE)
+        sum += sizes_align(s->D / 2 * (int64_t)plan_stat_bytes(plan));
+    return sum;
+}
+
+/* ---- The rows -------------------------------------------------------------- */
+
+static void add_row(struct plan *plan, const char *what, int64_t bytes)
+{
+    int most = sizeof plan->memory / sizeof *plan->memory;
+    if (plan->memory_n == most || bytes <= 0)
+        return;
+    struct plan_memory_row *row = &plan->memory[plan->memory_n++];
+    str_copy(row->what, sizeof row->what, what);
+    row->bytes = bytes;
+    plan->memory_bytes += bytes;
+}
+
+/* The batch of a step on the device: tokens, labels, positions, document
+ * starts as 32-bit numbers and the mask. */
+static int64_t batch_bytes(const struct plan *plan)
+{
+    int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
+    return 4 * sizes_align((N + 1) * 4) + sizes_align(N) + 16 * SIZES_ALIGN;
+}
+
+/* Floating point operations of a token, forward and backward: 6 for each
+ * weight of a product that the token meets, plus attention's two products.
+ * Terms as Megatron-LM counts them: since 0.12 it counts what causality
+ * leaves of attention (half), up to 0.11 and torchtitan all of it (full).
+ * The vocabulary is the padded one, and the head counts, tied or not. */
+static void count_flop(struct plan *plan)
+{
+    const struct shape *s = &plan->shape;
+    double q = (double)s->H * s->D, kv = (double)s->K * s->D;
+    double layer = s->C * (q + 2 * kv) + q * s->C +
+                   (double)s->C * s->F * (s->act == SHAPE_SWIGLU ? 3 : 2);
+    double products = 6 * (s->L * layer + (double)s->C * s->Vp);
+    double attention = 6.0 * s->L * q * plan->seq_len;
+    plan->flop_token_half = products + attention;
+    plan->flop_token_full = products + 2 * attention;
+}
+
+void plan_memory(struct plan *plan)
+{
+    int act = plan_act_bytes(plan), stat = plan_stat_bytes(plan);
+    int64_t weights, grads, states, n;
+    plan->memory_n = 0;
+    plan->memory_bytes = 0;
+    count_weights(&plan->shape, act, &plan->params_n, &weights);
+    count_weights(&plan->shape, stat, &n, &grads);
+    /* master, and first and second moment; in full precision the weights are
+     * their own master. Cut over the data group. */
+    states = grads * (act == stat ? 2 : 3) / (plan->data > 0 ? plan->data : 1);
+    add_row(plan, "weights", weights);
+    add_row(plan, "gradients", grads);
+    add_row(plan, "optimizer", states);
+    add_row(plan, "activations",
+            layer_bytes(plan, true) * plan->shape.L + final_bytes(plan));
+    add_row(plan, "workspace", shared_bytes(plan));
+    add_row(plan, "buffers", batch_bytes(plan));
+    if (plan->device == PLAN_CPU)
+        add_row(plan, "checkpoint snapshot",
+                n * 3 * stat / (plan->data > 0 ? plan->data : 1));
+    count_flop(plan);
+}
+
+/* ---- The stage -------------------------------------------------------------- */
+
+/* The largest micro-batch that fits, 0: none. */
+static int fitting_micro_batch(const struct plan *plan, int64_t limit)
+{
+    struct plan trial = *plan;
+    int64_t each = (int64_t)plan->micro_batch * plan->accum;
+    for (int64_t b = plan->micro_batch - 1; b >= 1; b--) {
+        if (each % b)
+            continue;
+        trial.micro_batch = (int)b;
+        plan_memory(&trial);
+        if (trial.memory_bytes <= limit)
+            return (int)b;
+    }
+    return 0;
+}
+
+static bool fits_recomputed(const struct plan *plan, int64_t limit)
+{
+    struct plan trial = *plan;
+    trial.recompute = PLAN_RECOMPUTE_FULL;
+    plan_memory(&trial);
+    return trial.memory_bytes <= limit;
+}
+
+void make_memory(struct making *m)
+{
+    struct plan *plan = m->plan;
+    int64_t limit = m->site->mem_per_rank_bytes;
+    char need[32], have[32];
+    plan_memory(plan);
+    if (limit <= 0 || m->refused_n)
+        return;
+    plan_bytes_text(plan->memory_bytes, need);
+    plan_bytes_text(limit, have);
+    if (plan->memory_bytes <= limit) {
+        if ((double)plan->memory_bytes > 0.95 * (double)limit)
+            warn(m, "train.micro_batch", "%s of a rank's %s are planned: "
+                 "tight", need, have);
+        return;
+    }
+    int fits = fitting_micro_batch(plan, limit);
+    if (fits)
+        refuse(m, "train.micro_batch", "a rank needs %s and has %s; give %d%s",
+               need, have, fits,
+               fits_recomputed(plan, limit) ? ", or train.recompute: full"
+                                            : "");
+    else if (fits_recomputed(plan, limit))
+        refuse(m, "train.recompute", "a rank needs %s and has %s; give full",
+               need, have);
+    else
+        refuse(m, "model.layers", "a rank needs %s and has %s, whatever the "
+               "micro-batch; take a smaller model or more memory", need, have);
+}

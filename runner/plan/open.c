@@ -1,0 +1,180 @@
+/* open - a run's configuration from its file and the environment, with paths
+ * made absolute and what a preset says filled in. */
+#include "runner/plan/plan_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runner/base/contract.h"
+#include "runner/base/str.h"
+
+/* Options of sbatch that have a key. */
+static const struct {
+    const char *name, *key;
+} env_keys[] = {
+    {KB_ENV_SPARES, "recovery.spares"},
+    {KB_ENV_HEALTH, "health.mode"},
+    {KB_ENV_RESUME, "checkpoint.resume"},
+    {KB_ENV_MAX_RESTARTS, "recovery.max_restarts"},
+};
+
+struct conf *plan_conf_create(struct err *err)
+{
+    return conf_create(plan_rows, plan_rows_n, err);
+}
+
+/* The lines of KB_ENV_SET; goes on after a mistake. */
+static int set_lines(struct conf *conf, const char *lines, struct err *err)
+{
+    int rc = 0;
+    while (lines && *lines) {
+        size_t n = strcspn(lines, "\n");
+        char *line = strndup(lines, n);
+        if (!line)
+            return err_set(err, "plan: out of memory");
+        if (n && conf_set(conf, line, KB_ENV_SET, err))
+            rc = -1;
+        free(line);
+        lines += n + (lines[n] == '\n');
+    }
+    return rc;
+}
+
+int plan_conf_read(struct conf *conf, const char *path, struct err *err)
+{
+    int rc = conf_read_file(conf, path, err);
+    if (set_lines(conf, getenv(KB_ENV_SET), err))
+        rc = -1;
+    for (size_t i = 0; i < sizeof env_keys / sizeof *env_keys; i++) {
+        const char *text = getenv(env_keys[i].name);
+        if (text && *text &&
+            conf_put(conf, env_keys[i].key, text, env_keys[i].name, err))
+            rc = -1;
+    }
+    return rc;
+}
+
+/* ---- Paths --------------------------------------------------------------- */
+
+int plan_data_item(const char *item, size_t item_n, struct plan_data *ret)
+{
+    struct plan_data data = {.weight = 1};
+    char word[64];
+    size_t n = strcspn(item, " \t");
+    if (n < item_n && n < sizeof word) {
+        snprintf(word, sizeof word, "%.*s", (int)n, item);
+        double weight;
+        if (!str_to_double(word, &weight)) {
+            if (!(weight > 0) || weight > 1e18)
+                return -1;
+            data.weight = weight;
+            while (n < item_n && (item[n] == ' ' || item[n] == '\t'))
+                n++;
+            item += n;
+            item_n -= n;
+        }
+    }
+    if (item_n > 4 && (!memcmp(item + item_n - 4, ".bin", 4) ||
+                       !memcmp(item + item_n - 4, ".idx", 4)))
+        item_n -= 4;
+    if (!item_n || item_n >= sizeof data.prefix)
+        return -1;
+    memcpy(data.prefix, item, item_n);
+    *ret = data;
+    return 0;
+}
+
+static int add_absolute(struct sbuf *out, const char *dir, const char *path,
+                        size_t path_n)
+{
+    if (path_n && path[0] == '/')
+        sbuf_add(out, path, path_n);
+    else
+        sbuf_printf(out, "%s/%.*s", strcmp(dir, "/") ? dir : "", (int)path_n,
+                    path);
+    return out->failed ? -1 : 0;
+}
+
+/* One key's paths against dir; its origin stays. */
+static int make_absolute(struct conf *conf, const struct conf_row *row,
+                         const char *dir, struct err *err)
+{
+    struct sbuf out = SBUF_INIT;
+    int rc = -1;
+    const char *text = conf_text(conf, row->key);
+    char *origin = strdup(conf_origin(conf, row->key));
+    bool list = row->type == CONF_LIST;
+    while (*text) {
+        size_t n = list ? strcspn(text, "\n") : strlen(text);
+        struct plan_data data;
+        if (out.len)
+            sbuf_puts(&out, "\n");
+        if (!list) {
+            add_absolute(&out, dir, text, n);
+        } else if (plan_data_item(text, n, &data)) {
+            sbuf_add(&out, text, n); /* plan_make tells */
+        } else {
+            if (data.weight != 1)
+                sbuf_printf(&out, "%.17g ", data.weight);
+            add_absolute(&out, dir, data.prefix, strlen(data.prefix));
+        }
+        text += n + (text[n] == '\n');
+    }
+    if (out.failed || !origin)
+        err_set(err, "plan: out of memory");
+    else
+        rc = conf_put(conf, row->key, out.data, origin, err);
+    free(origin);
+    sbuf_release(&out);
+    return rc;
+}
+
+int plan_conf_finish(struct conf *conf, const char *dir, struct err *err)
+{
+    char cwd[PATH_MAX], full[PATH_MAX];
+    if (dir[0] != '/') {
+        if (!getcwd(cwd, sizeof cwd))
+            return err_set_errno(err, "plan: cannot tell the current folder");
+        bool here = !strcmp(dir, ".") || !*dir;
+        if (snprintf(full, sizeof full, "%s%s%s", cwd, here ? "" : "/",
+                     here ? "" : dir) >= (int)sizeof full)
+            return err_set_class(err, ERR_REQUEST, "plan: path too long: '%s'",
+                                 dir);
+        dir = full;
+    }
+    for (int i = 0; i < plan_rows_n; i++) {
+        const struct conf_row *row = &plan_rows[i];
+        if ((row->type == CONF_PATH || row->type == CONF_LIST) &&
+            conf_is_set(conf, row->key) &&
+            make_absolute(conf, row, dir, err))
+            return -1;
+    }
+    return preset_fill(conf, err);
+}
+
+static void folder_of(const char *path, char dir[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        strcpy(dir, ".");
+    else
+        snprintf(dir, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path),
+                 path);
+}
+
+struct conf *plan_conf_open(const char *path, struct err *err)
+{
+    char dir[PATH_MAX];
+    struct conf *conf = plan_conf_create(err);
+    if (!conf)
+        return NULL;
+    folder_of(path, dir);
+    if (plan_conf_read(conf, path, err) || plan_conf_finish(conf, dir, err)) {
+        conf_destroy(conf);
+        return NULL;
+    }
+    return conf;
+}

@@ -1,0 +1,84 @@
+/* recovery - the stage that looks at recovery's settings, and at Slurm's where
+ * they would defeat it. What the site's administrator must change is a
+ * warning with the remedy, never a refusal. */
+#include "runner/plan/plan_private.h"
+
+#include <stdio.h>
+
+#include "runner/base/clock.h"
+
+static void check_elastic(struct making *m)
+{
+    struct plan *plan = m->plan;
+    if (!plan->nodes)
+        return;
+    if (plan->min_nodes > plan->nodes)
+        refuse(m, "recovery.min_nodes", "%d nodes at least, but %d train; "
+               "give at most %d", plan->min_nodes, plan->nodes, plan->nodes);
+    if (!plan->elastic)
+        return;
+    int ranks = plan->ranks_per_node / (plan->tensor * plan->pipeline);
+    for (int n = plan->nodes - 1; n >= plan->min_nodes && ranks > 0; n--)
+        if (plan->global_batch % (n * ranks * plan->micro_batch) == 0)
+            return;
+    if (plan->min_nodes < plan->nodes)
+        warn(m, "recovery.elastic", "no smaller number of nodes divides "
+             "train.global_batch %d: the run cannot shrink; a multiple of "
+             "several node counts (as 120) can", plan->global_batch);
+}
+
+static void check_times(struct making *m)
+{
+    struct plan *plan = m->plan;
+    char limit[24], before[24];
+    if (plan->silent_s < 3 * plan->heartbeat_s)
+        refuse(m, "recovery.silent_limit", "%g s is less than 3 heartbeats of "
+               "%g s: a late one would look like a dead node; give at least "
+               "%g", plan->silent_s, plan->heartbeat_s, 3 * plan->heartbeat_s);
+    if (m->site->time_limit_s <= 0)
+        return;
+    if (!conf_is_set(m->conf, "recovery.save_before_limit") &&
+        plan->save_before_limit_s > m->site->time_limit_s / 4)
+        plan->save_before_limit_s = m->site->time_limit_s / 4;
+    if (plan->save_before_limit_s >= m->site->time_limit_s)
+        refuse(m, "recovery.save_before_limit", "%s before a time limit of "
+               "%s leaves no time to train; give less, or a longer --time",
+               clock_human(plan->save_before_limit_s, before, sizeof before),
+               clock_human(m->site->time_limit_s, limit, sizeof limit));
+}
+
+/* Settings of slurm.conf: when they are bad, and what to say. */
+static void check_slurm(struct making *m)
+{
+    const struct site *s = m->site;
+    int restarts = m->plan->max_restarts;
+    if (s->slurmd_timeout_s == 0)
+        warn(m, NULL, "SlurmdTimeout=0: Slurm never gives up a dead node, so "
+             "that a job without spares cannot be requeued; ask for "
+             "SlurmdTimeout=60 in slurm.conf");
+    else if (s->slurmd_timeout_s > 300)
+        warn(m, NULL, "SlurmdTimeout=%d: a dead node holds a requeued job for "
+             "so many seconds; ask for SlurmdTimeout=60 in slurm.conf",
+             s->slurmd_timeout_s);
+    if (s->job_requeue == 0)
+        warn(m, NULL, "JobRequeue=0: the job cannot be requeued after a "
+             "failure; submit with --requeue");
+    if (s->max_batch_requeue >= 0 && s->max_batch_requeue < restarts)
+        warn(m, "recovery.max_restarts", "%d restarts, but Slurm holds a job "
+             "after %d requeues (max_batch_requeue); ask for more in "
+             "SchedulerParameters", restarts, s->max_batch_requeue);
+    if (s->requeue_delay_s > 300)
+        warn(m, NULL, "a requeued job waits %d s before it starts again; ask "
+             "for AuthInfo=cred_expire=60 in slurm.conf", s->requeue_delay_s);
+    if (s->kill_wait_s >= 0 && s->kill_wait_s < 10)
+        warn(m, NULL, "KillWait=%d: too short to save at the end of a job; "
+             "the run saves before its time limit, but not when it is "
+             "cancelled", s->kill_wait_s);
+}
+
+void make_recovery(struct making *m)
+{
+    check_elastic(m);
+    check_times(m);
+    check_slurm(m);
+}
