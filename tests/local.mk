@@ -66,3 +66,4 @@ include tests/comm/local.mk
 check_PROGRAMS += tests/plan/test_make
 tests_plan_test_make_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/tests"'
 tests_plan_test_make_LDADD = $(PLAN_LIBS)
+include tests/journal/local.mk

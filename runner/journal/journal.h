@@ -30,7 +30,8 @@ struct metrics {
     int64_t consumed_samples, consumed_tokens;
     double iteration_ms, tokens_per_s, tokens_per_s_rank;
     double tflops_half, tflops_full;  /* per rank, both counts */
-    double lr, loss, grad_norm, z, accuracy;
+    double lr, loss, grad_norm;
+    double z, accuracy;               /* NAN: not measured */
     int global_batch;
     int64_t skipped, nan;
     double eta_s;
@@ -49,7 +50,16 @@ typedef int (*journal_record_f)(void *ctx, int attempt, const json_t *record);
 int journal_read(const char *run_dir, const char *file,
                  journal_record_f on_record, void *ctx, struct err *err);
 
-/* TensorBoard event file in run_dir/tb. */
+/* One attempt's; a file that is not there has no records. */
+int journal_read_attempt(const char *run_dir, int attempt, const char *file,
+                         journal_record_f on_record, void *ctx,
+                         struct err *err);
+/* The numbers of the attempts, ascending, into *ret (free()); their count,
+ * or -1. */
+int journal_attempts(const char *run_dir, int **ret, struct err *err);
+
+/* TensorBoard event file in run_dir/tb. The first scalar of an attempt after
+ * the first makes readers forget what older ones wrote from that step on. */
 struct tboard;
 struct tboard *tboard_open(const char *run_dir, int attempt, struct err *err);
 void tboard_close(struct tboard *tb);

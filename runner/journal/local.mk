@@ -1,1 +1,11 @@
-# runner/journal
+# journal: events and metrics for people and dashboards.
+noinst_LIBRARIES += libkb_journal.a
+libkb_journal_a_SOURCES = \
+	runner/journal/crc32c.c runner/journal/crc32c.h \
+	runner/journal/journal.c runner/journal/journal.h \
+	runner/journal/metrics.c runner/journal/fields.h \
+	runner/journal/read.c \
+	runner/journal/tb_record.c runner/journal/tb_record.h \
+	runner/journal/tboard.c
+libkb_journal_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+JOURNAL_LIBS = libkb_journal.a $(BASE_LIBS)
