@@ -26,3 +26,8 @@ void ops_cpu_threads(int threads)
     openblas_set_num_threads(1);
     pool_resize(threads);
 }
+
+const char *ops_cpu_core(void)
+{
+    return openblas_get_corename();
+}

@@ -213,6 +213,8 @@ size_t ops_workspace_bytes(const struct ops *ops, enum dtype act, int64_t N,
 /* Threads of the CPU operations (and of BLAS): set once, pinned by the plan.
  * Results do not depend on the machine's cores, only on this number. */
 void ops_cpu_threads(int threads);
+/* OpenBLAS's name of the processor's core, as it chose or was told. */
+const char *ops_cpu_core(void);
 
 #ifdef __cplusplus
 }

@@ -67,6 +67,4 @@ check_PROGRAMS += tests/plan/test_make
 tests_plan_test_make_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/tests"'
 tests_plan_test_make_LDADD = $(PLAN_LIBS)
 include tests/journal/local.mk
-EXTRA_DIST += tests/model/tiny.h
-check_PROGRAMS += tests/model/test_grad
-tests_model_test_grad_LDADD = $(MODEL_LIBS)
+include tests/model/local.mk

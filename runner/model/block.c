@@ -125,8 +125,8 @@ static enum kstatus attention_backward(struct model *m, const struct weight *w,
     const struct ops *ops = ex->ops;
     int64_t N = (int64_t)t->B * t->T;
     size_t e = dtype_bytes(ex->act);
-    char *dqkv = m->scratch.packed;
-    void *dO = m->scratch.wide;
+    char *dqkv = m->scratch.at[S_PACKED];
+    void *dO = m->scratch.at[S_WIDE];
 
     enum kstatus k = ops->linear_bwd(ex, dO, NULL, false, ddelta, a->at[A_O],
                                      &w[P_O], weight_or_null(&w[P_O_B]), N);
@@ -176,7 +176,7 @@ enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
 {
     const struct weight *w = m->weights.layer[layer];
     int64_t N = (int64_t)t->B * t->T;
-    void *d = scratch->delta;
+    void *d = scratch->at[S_DELTA];
 
     enum kstatus k = norm1(m, w, a, res, delta, N);
     if (k == K_OK)
@@ -218,7 +218,7 @@ enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
     const struct shape *s = m->s;
     const struct ops *ops = m->ex->ops;
     int64_t N = (int64_t)t->B * t->T;
-    void *dres = m->scratch.dres, *dy = m->scratch.delta;
+    void *dres = m->scratch.at[S_DRES], *dy = m->scratch.at[S_DELTA];
 
     enum kstatus k = ffn_table[s->act].backward(m, w, a, dres, dy, N);
     if (k == K_OK)

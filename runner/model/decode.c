@@ -39,6 +39,7 @@ static void cache_carve(const struct shape *s, int B, int T, enum dtype act,
                         struct carver *carver, struct kv_cache *c)
 {
     int64_t a = (int64_t)dtype_bytes(act), N = piece_tokens(B, T);
+    int ab = (int)a, sb = (int)dtype_bytes(stat);
     int64_t layer = (int64_t)B * T * 2 * s->K * s->D * a;
     struct kv_cache made = {.B = B, .T = T, .N = N, .layer_bytes = layer};
 
@@ -47,8 +48,8 @@ static void cache_carve(const struct shape *s, int B, int T, enum dtype act,
     scratch_carve(s, N, act, false, carver, &made.scratch);
     made.sumf = carve(carver, N * s->C * a);
     made.yf = carve(carver, N * s->C * a);
-    made.meanf = carve(carver, act_bytes(s, A_MEAN1, N, act, stat));
-    made.rstdf = carve(carver, act_bytes(s, A_RSTD1, N, act, stat));
+    made.meanf = carve(carver, act_bytes(s, A_MEAN1, N, ab, sb));
+    made.rstdf = carve(carver, act_bytes(s, A_RSTD1, N, ab, sb));
     made.last = carve(carver, B * s->C * a);
     made.tokens = carve(carver, N * 4);
     made.positions = carve(carver, N * 4);
@@ -132,7 +133,7 @@ static enum kstatus piece_forward(struct model *m, struct kv_cache *c, int B,
         t.kv = c->kv + l * c->layer_bytes;
         k = block_forward(m, l, &c->acts, &c->scratch, res, delta, &t);
         res = c->acts.at[A_SUM2];
-        delta = c->scratch.delta;
+        delta = c->scratch.at[S_DELTA];
     }
     if (k == K_OK)
         k = ex->ops->norm_fwd(

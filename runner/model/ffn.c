@@ -20,7 +20,7 @@ static enum kstatus gelu_backward(struct model *m, const struct weight *w,
                                   void *dy2, int64_t N)
 {
     struct exec *ex = m->ex;
-    void *dup = m->scratch.wide;
+    void *dup = m->scratch.at[S_WIDE];
     enum kstatus k = ex->ops->linear_bwd(
         ex, dup, a->at[A_UP], false, ddelta, a->at[A_ACT], &w[P_DOWN],
         weight_or_null(&w[P_DOWN_B]), N);
@@ -66,7 +66,7 @@ static enum kstatus swiglu_backward(struct model *m, const struct weight *w,
                                     void *dy2, int64_t N)
 {
     struct exec *ex = m->ex;
-    void *dact = m->scratch.wide, *dup = m->scratch.packed;
+    void *dact = m->scratch.at[S_WIDE], *dup = m->scratch.at[S_PACKED];
     enum kstatus k = ex->ops->linear_bwd(
         ex, dact, NULL, false, ddelta, a->at[A_ACT], &w[P_DOWN],
         weight_or_null(&w[P_DOWN_B]), N);

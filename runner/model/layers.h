@@ -1,6 +1,6 @@
 /* layers - private to model: activations, scratch and the block's functions.
  *
- * A layer's activations are rows of one table (acts.c): which are kept from
+ * A layer's activations are rows of one table (plan/sizes.h): which are kept from
  * forward to backward depends on the recompute mode, the rest lies in one set
  * shared by all layers and is computed again.
  */
@@ -9,44 +9,14 @@
 
 #include "runner/model/params.h"
 
-/* N tokens. sum1 = residual stream before the layer, y1 its norm; sum2 and y2
- * the same before the feed-forward block. */
-enum act_id {
-    A_SUM1,     /* [N, C] */
-    A_Y1,       /* [N, C] */
-    A_MEAN1,    /* [N] stat, LayerNorm only */
-    A_RSTD1,    /* [N] stat */
-    A_QKV,      /* [N, (H+2K)*D] */
-    A_PRE,      /* [N, (H+K)*D], QK norm only */
-    A_QK_RSTD,  /* [N, H+K] stat, QK norm only */
-    A_O,        /* [N, H*D] */
-    A_LSE,      /* [H, N] stat */
-    A_SUM2,     /* [N, C] */
-    A_Y2,       /* [N, C] */
-    A_MEAN2, A_RSTD2,
-    A_UP,       /* GELU: before it [N, F]; SwiGLU: gate and up [N, 2F] */
-    A_ACT,      /* [N, F] */
-    A_N
-};
 struct acts { void *at[A_N]; };
-
-/* What backward finds stored. */
-enum keep { KEEP_NOTHING, KEEP_INPUT, KEEP_COSTLY, KEEP_ALL };
-bool act_kept(const struct shape *s, enum act_id id, enum keep keep);
-int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N,
-                  enum dtype act, enum dtype stat);
 
 struct slot {
     struct acts *layer;                 /* [L] */
     void *sumf, *yf, *meanf, *rstdf;    /* final norm, as A_SUM1.. */
 };
 
-struct scratch {
-    void *delta;    /* [N, C]: what a block adds; dy in backward */
-    void *dres;     /* [N, C]: gradient of the residual stream */
-    void *wide;     /* [N, max(F, H*D)] */
-    void *packed;   /* [N, max(2F for SwiGLU, (H+2K)*D)] */
-};
+struct scratch { void *at[S_N]; };
 
 struct model {
     const struct plan *plan;

@@ -7,4 +7,4 @@ libkb_model_a_SOURCES = \
 	runner/model/acts.c runner/model/layers.h \
 	runner/model/ffn.c runner/model/block.c runner/model/decode.c
 libkb_model_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-MODEL_LIBS = libkb_model.a $(COMM_LIBS) $(KERNELS_LIBS) $(BASE_LIBS)
+MODEL_LIBS = libkb_model.a $(COMM_LIBS) $(KERNELS_LIBS) libkb_plan.a $(BASE_LIBS)

@@ -50,7 +50,8 @@ static void slot_carve(const struct shape *s, int64_t N, enum dtype act,
                        enum dtype stat, enum keep keep, struct carver *carver,
                        struct slot *slot)
 {
-    int64_t wide = act_bytes(s, A_SUM1, N, act, stat);
+    int ab = (int)dtype_bytes(act), sb = (int)dtype_bytes(stat);
+    int64_t wide = act_bytes(s, A_SUM1, N, ab, sb);
     for (int l = 0; l < s->L; l++)
         acts_carve(s, N, act, stat, keep, true, carver,
                    slot ? &slot->layer[l] : NULL);
@@ -58,8 +59,8 @@ static void slot_carve(const struct shape *s, int64_t N, enum dtype act,
         .layer = slot ? slot->layer : NULL,
         .sumf = carve(carver, wide),
         .yf = carve(carver, wide),
-        .meanf = carve(carver, act_bytes(s, A_MEAN1, N, act, stat)),
-        .rstdf = carve(carver, act_bytes(s, A_RSTD1, N, act, stat)),
+        .meanf = carve(carver, act_bytes(s, A_MEAN1, N, ab, sb)),
+        .rstdf = carve(carver, act_bytes(s, A_RSTD1, N, ab, sb)),
     };
     if (slot)
         *slot = made;
@@ -240,7 +241,7 @@ static enum kstatus layers_forward(struct model *m, struct slot *slot,
         const struct acts *a = &slot->layer[l];
         k = block_forward(m, l, a, &m->scratch, res, delta, t);
         res = a->at[A_SUM2];
-        delta = m->scratch.delta;
+        delta = m->scratch.at[S_DELTA];
     }
     return k;
 }
@@ -267,7 +268,7 @@ int model_forward(struct model *m, int chunk, int slot_at,
     if (k == K_OK)
         k = ex->ops->norm_fwd(
             ex, slot->yf, slot->sumf, slot->meanf, slot->rstdf,
-            slot->layer[s->L - 1].at[A_SUM2], m->scratch.delta,
+            slot->layer[s->L - 1].at[A_SUM2], m->scratch.at[S_DELTA],
             &m->weights.top[P_NORMF],
             weight_or_null(&m->weights.top[P_NORMF_B]), norm_of(s),
             s->norm_eps, N, s->C);
@@ -294,11 +295,11 @@ int model_backward(struct model *m, int chunk, int slot_at,
                        "the plan", batch->B, batch->T, chunk);
 
     enum kstatus k = ex->ops->head_loss(
-        ex, sums, m->scratch.delta, slot->yf, model_head(m), batch->labels,
+        ex, sums, m->scratch.at[S_DELTA], slot->yf, model_head(m), batch->labels,
         batch->loss_mask, scale, m->plan->z_loss, N, s->V);
     if (k == K_OK)
         k = ex->ops->norm_bwd(
-            ex, m->scratch.dres, true, m->scratch.delta, slot->sumf,
+            ex, m->scratch.at[S_DRES], true, m->scratch.at[S_DELTA], slot->sumf,
             slot->meanf, slot->rstdf, &m->weights.top[P_NORMF],
             weight_or_null(&m->weights.top[P_NORMF_B]), norm_of(s), N, s->C);
     if (k == K_OK && ready)
@@ -311,7 +312,7 @@ int model_backward(struct model *m, int chunk, int slot_at,
             ready(ctx, s->L - l);
     }
     if (k == K_OK)
-        k = ex->ops->embed_bwd(ex, m->scratch.dres, batch->tokens,
+        k = ex->ops->embed_bwd(ex, m->scratch.at[S_DRES], batch->tokens,
                                batch->positions, &m->weights.top[P_WTE],
                                weight_or_null(&m->weights.top[P_WPE]), N,
                                s->C);

@@ -9,58 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool place_is_vector(enum place place)
+/* GPT-2's matrices lie [in, out]. */
+static bool place_in_out(const struct shape *s, enum place place)
 {
-    switch (place) {
-    case P_QKV: case P_O: case P_UP: case P_DOWN:
-    case P_WTE: case P_WPE: case P_HEAD:
-        return false;
-    default:
-        return true;
-    }
-}
-
-void place_dims(const struct shape *s, enum place place, int *ret_out,
-                int *ret_in, bool *ret_in_out)
-{
-    bool norm_b = s->bias_norm && s->norm == SHAPE_LAYERNORM;
-    int qkv = (s->H + 2 * s->K) * s->D;
-    int up = s->act == SHAPE_SWIGLU ? 2 * s->F : s->F;
-    bool conv = false;
-    int out = 0, in = 1;
-
-    switch (place) {
-    case P_NORM1: case P_NORM2: case P_NORMF:
-        out = s->C;
-        break;
-    case P_NORM1_B: case P_NORM2_B: case P_NORMF_B:
-        out = norm_b ? s->C : 0;
-        break;
-    case P_QKV: out = qkv, in = s->C, conv = true; break;
-    case P_QKV_B: out = s->bias_qkv ? qkv : 0; break;
-    case P_QNORM: case P_KNORM: out = s->qk_norm ? s->D : 0; break;
-    case P_O: out = s->C, in = s->H * s->D, conv = true; break;
-    case P_O_B: out = s->bias_o ? s->C : 0; break;
-    case P_UP: out = up, in = s->C, conv = true; break;
-    case P_UP_B: out = s->bias_ffn ? up : 0; break;
-    case P_DOWN: out = s->C, in = s->F, conv = true; break;
-    case P_DOWN_B: out = s->bias_ffn ? s->C : 0; break;
-    case P_WTE: out = s->Vp, in = s->C; break;
-    case P_WPE: out = s->pos == SHAPE_LEARNED ? s->T_max : 0, in = s->C; break;
-    case P_HEAD: out = s->tied ? 0 : s->Vp, in = s->C; break;
-    default: break;
-    }
-    *ret_out = out;
-    *ret_in = in;
-    *ret_in_out = conv && s->names == SHAPE_NAMES_GPT2;
+    return s->names == SHAPE_NAMES_GPT2 && place < P_LAYER_N &&
+           !place_is_vector(place);
 }
 
 void part_rows(const struct shape *s, enum place place, enum part part,
                int *ret_first, int *ret_rows)
 {
     int out, in, first = 0;
-    bool in_out;
-    place_dims(s, place, &out, &in, &in_out);
+    place_dims(s, place, &out, &in);
     int q = s->H * s->D, k = s->K * s->D;
     bool fused = s->act == SHAPE_SWIGLU;
 
@@ -81,7 +41,7 @@ void part_rows(const struct shape *s, enum place place, enum part part,
 
 void *carve(struct carver *carver, int64_t bytes)
 {
-    carver->bytes += (bytes + 255) / 256 * 256;
+    carver->bytes += sizes_align(bytes);
     if (!carver->device || carver->failed || bytes == 0)
         return NULL;
     void *p = device_alloc(carver->device, (size_t)bytes);
@@ -131,8 +91,7 @@ static void visit_carve(struct walk *walk, enum place place, int layer,
                         int bucket)
 {
     int out, in;
-    bool in_out;
-    place_dims(walk->s, place, &out, &in, &in_out);
+    place_dims(walk->s, place, &out, &in);
     if (out == 0)
         return;
     void *p = carve(walk->carver,
@@ -142,7 +101,7 @@ static void visit_carve(struct walk *walk, enum place place, int layer,
     struct weight *w = weight_at(walk->weights, place, layer);
     w->out = out;
     w->in = in;
-    w->in_out = in_out;
+    w->in_out = place_in_out(walk->s, place);
     if (walk->grads)
         w->grad = p;
     else

@@ -1,7 +1,7 @@
 /* params - private to model: weights as they lie in memory, and the table of
  * Hugging Face's tensors that are slices of them.
  *
- * A place is one packed weight of a layer or of the top. A part is a run of
+ * A place is one packed weight of a layer or of the top (plan/sizes.h). A part is a run of
  * rows of it that Hugging Face names. Packed: qkv [(H+2K)*D, C] holds q, k and
  * v after one another, gate_up [2F, C] gate and up; GPT-2's c_attn and c_fc
  * are one tensor in Hugging Face's files too, and lie [in, out].
@@ -10,14 +10,7 @@
 #define KB_MODEL_PARAMS_H
 
 #include "runner/model/model.h"
-
-enum place {
-    P_NORM1, P_NORM1_B, P_QKV, P_QKV_B, P_QNORM, P_KNORM, P_O, P_O_B,
-    P_NORM2, P_NORM2_B, P_UP, P_UP_B, P_DOWN, P_DOWN_B,
-    P_LAYER_N,
-    P_WTE = P_LAYER_N, P_WPE, P_NORMF, P_NORMF_B, P_HEAD,
-    P_N
-};
+#include "runner/plan/sizes.h"
 
 /* Which rows of a place. */
 enum part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP };
@@ -31,11 +24,6 @@ struct part_name {
 /* Hugging Face's names (hf_names.c), ended by fmt NULL. */
 extern const struct part_name hf_part_names[];
 
-/* Rows and columns in memory; out 0: this shape has no such weight. in 1 and
- * *ret_in_out false for vectors. */
-void place_dims(const struct shape *s, enum place place, int *ret_out,
-                int *ret_in, bool *ret_in_out);
-bool place_is_vector(enum place place);
 /* First row and number of rows of a part. */
 void part_rows(const struct shape *s, enum place place, enum part part,
                int *ret_first, int *ret_rows);
