@@ -68,3 +68,5 @@ tests_plan_test_make_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/t
 tests_plan_test_make_LDADD = $(PLAN_LIBS)
 include tests/journal/local.mk
 include tests/model/local.mk
+check_PROGRAMS += tests/lint/plan_keys
+tests_lint_plan_keys_LDADD = $(PLAN_LIBS)

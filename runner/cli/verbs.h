@@ -4,6 +4,7 @@
 #ifndef KB_CLI_VERBS_H
 #define KB_CLI_VERBS_H
 
+int verb_plan(int argc, char **argv);
 int verb_data(int argc, char **argv);
 
 #endif

@@ -3,7 +3,7 @@ noinst_LIBRARIES += libkb_plan.a
 libkb_plan_a_SOURCES = \
 	runner/plan/plan.h runner/plan/shape.h runner/plan/batch.h \
 	runner/plan/plan_private.h \
-	runner/plan/rows.c runner/plan/open.c runner/plan/preset.c \
+	runner/plan/rows.c runner/plan/plan_conf.c runner/plan/preset.c \
 	runner/plan/make.c runner/plan/layout.c runner/plan/model.c \
 	runner/plan/data.c runner/plan/checkpoint.c runner/plan/recovery.c \
 	runner/plan/sizes.c runner/plan/sizes.h runner/plan/memory.c \

@@ -163,29 +163,19 @@ static void take_fields(struct making *m)
 
 /* ---- Run directory, device, schedule: small stages ------------------------ */
 
-/* %a in run.dir becomes the task's number; a job array without it would write
- * all its tasks into one folder. */
+/* %a in run.dir is the task's number (plan_conf_finish puts it in). */
 static void make_run_dir(struct making *m)
 {
     struct plan *plan = m->plan;
-    char name[PATH_MAX];
-    const char *a = strstr(plan->run_dir, "%a");
-    if (!a && m->site->array_job) {
+    bool named = strstr(plan->run_dir, "%a") != NULL;
+    if (!named && m->site->array_job) {
         refuse(m, "run.dir", "all tasks of a job array would write to '%.200s'"
                "; put %%a, the task's number, into it", plan->run_dir);
         return;
     }
-    if (a && m->site->array_task >= 0) {
-        if (snprintf(name, sizeof name, "%.*s%d%s",
-                     (int)(a - plan->run_dir), plan->run_dir,
-                     m->site->array_task, a + 2) >= (int)sizeof name)
-            refuse(m, "run.dir", "longer than %d bytes", PATH_MAX - 1);
-        else
-            str_copy(plan->run_dir, sizeof plan->run_dir, name);
-    } else if (a && !m->site->array_job) {
+    if (named && !m->site->array_job)
         refuse(m, "run.dir", "%%a is for job arrays, and this is none; "
                "submit with --array or take it out");
-    }
     if (!m->site->run_dir_known)
         unseen(m, "run.dir", "'%.300s' cannot be seen from here%s%s",
                plan->run_dir, *m->site->run_dir_problem ? ": " : "",

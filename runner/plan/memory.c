@@ -123,6 +123,20 @@ static int64_t batch_bytes(const struct plan *plan)
     return 4 * sizes_align((N + 1) * 4) + sizes_align(N) + 16 * SIZES_ALIGN;
 }
 
+/* What the largest operation needs beside its operands; the kernels say it
+ * exactly (ops_workspace_bytes), and a test holds this against them. On CPUs:
+ * rows of scores for each of 16 workers, or 256 tokens' logits. */
+static int64_t scratch_of_operations(const struct plan *plan)
+{
+    const struct shape *s = &plan->shape;
+    int64_t real = plan_act_bytes(plan);
+    int64_t scores = 16 * 2 * 64 * (int64_t)plan->seq_len * real;
+    int64_t logits = 256 * ((int64_t)s->Vp * real + 4 * 8);
+    int64_t chunks = (int64_t)s->Vp * s->C / 65536 + s->Vp;
+    int64_t most = scores > logits ? scores : logits;
+    return sizes_align(most > chunks * 24 ? most : chunks * 24);
+}
+
 /* Floating point operations of a token, forward and backward: 6 for each
  * weight of a product that the token meets, plus attention's two products.
  * Terms as Megatron-LM counts them: since 0.12 it counts what causality
@@ -148,15 +162,16 @@ void plan_memory(struct plan *plan)
     plan->memory_bytes = 0;
     count_weights(&plan->shape, act, &plan->params_n, &weights);
     count_weights(&plan->shape, stat, &n, &grads);
-    /* master, and first and second moment; in full precision the weights are
-     * their own master. Cut over the data group. */
-    states = grads * (act == stat ? 2 : 3) / (plan->data > 0 ? plan->data : 1);
+    /* master, and first and second moment, each packed; in full precision the
+     * weights are their own master */
+    states = sizes_align(plan->params_n * stat) * (act == stat ? 2 : 3);
     add_row(plan, "weights", weights);
     add_row(plan, "gradients", grads);
     add_row(plan, "optimizer", states);
     add_row(plan, "activations",
             layer_bytes(plan, true) * plan->shape.L + final_bytes(plan));
     add_row(plan, "workspace", shared_bytes(plan));
+    add_row(plan, "operations", scratch_of_operations(plan));
     add_row(plan, "buffers", batch_bytes(plan));
     if (plan->device == PLAN_CPU)
         add_row(plan, "checkpoint snapshot",

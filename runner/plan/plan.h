@@ -53,8 +53,9 @@ struct site {
     bool run_dir_writable, run_dir_known;
     char run_dir_problem[256];
     int ckpts_n;           /* checkpoints there already */
-    bool array_job;        /* a job array: needs a run directory a task */
-    int array_task;        /* replaces %a in run.dir; -1: none */
+    bool array_job;        /* submitting a job array: needs a run directory
+                            * a task (%a) */
+    int array_task;        /* not used */
     double time_limit_s;   /* 0 unknown or none */
     struct site_file train[PLAN_LIST_MAX], valid[PLAN_LIST_MAX];
     /* Slurm's settings, -1 unknown: those that would defeat recovery. */

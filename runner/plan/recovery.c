@@ -63,10 +63,12 @@ static void check_slurm(struct making *m)
     if (s->job_requeue == 0)
         warn(m, NULL, "JobRequeue=0: the job cannot be requeued after a "
              "failure; submit with --requeue");
-    if (s->max_batch_requeue >= 0 && s->max_batch_requeue < restarts)
+    if (s->max_batch_requeue >= 0 && s->max_batch_requeue < restarts &&
+        (s->max_batch_requeue < 5 ||
+         conf_is_set(m->conf, "recovery.max_restarts")))
         warn(m, "recovery.max_restarts", "%d restarts, but Slurm holds a job "
-             "after %d requeues (max_batch_requeue); ask for more in "
-             "SchedulerParameters", restarts, s->max_batch_requeue);
+             "after %d automatic requeues; ask for a larger MaxBatchRequeue "
+             "in slurm.conf", restarts, s->max_batch_requeue);
     if (s->requeue_delay_s > 300)
         warn(m, NULL, "a requeued job waits %d s before it starts again; ask "
              "for AuthInfo=cred_expire=60 in slurm.conf", s->requeue_delay_s);

@@ -21,7 +21,7 @@ static const struct {
     NUMBER(submit), NUMBER(nodes), NUMBER(spares), NUMBER(ranks_per_node),
     NUMBER(gpus_per_node), NUMBER(cores_per_rank), NUMBER(mem_per_rank_bytes),
     NUMBER(disk_free_bytes), NUMBER(ckpts_n), NUMBER(run_dir_writable),
-    NUMBER(run_dir_known), NUMBER(array_job), NUMBER(array_task),
+    NUMBER(run_dir_known), NUMBER(array_job),
     NUMBER(slurmd_timeout_s), NUMBER(requeue_delay_s),
     NUMBER(max_batch_requeue), NUMBER(job_requeue), NUMBER(kill_wait_s),
 #undef NUMBER
@@ -36,7 +36,6 @@ static void site_good(struct site *site)
     site->cores_per_rank = 2;
     site->disk_free_bytes = 1LL << 40;
     site->run_dir_writable = site->run_dir_known = true;
-    site->array_task = -1;
     site->slurmd_timeout_s = site->requeue_delay_s = 60;
     site->max_batch_requeue = site->job_requeue = site->kill_wait_s = -1;
     for (int i = 0; i < PLAN_LIST_MAX; i++)
@@ -174,7 +173,8 @@ int main(void)
 {
     static const char *const scrub[] = {"KOBOSHI_SET", "KOBOSHI_SPARES",
                                         "KOBOSHI_HEALTH", "KOBOSHI_RESUME",
-                                        "KOBOSHI_MAX_RESTARTS"};
+                                        "KOBOSHI_MAX_RESTARTS",
+                                        "SLURM_ARRAY_TASK_ID"};
     for (size_t i = 0; i < sizeof scrub / sizeof *scrub; i++)
         unsetenv(scrub[i]);
     test_cases();

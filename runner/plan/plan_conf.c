@@ -1,4 +1,4 @@
-/* open - a run's configuration from its file and the environment, with paths
+/* plan_conf - a run's configuration from its file and the environment, with paths
  * made absolute and what a preset says filled in. */
 #include "runner/plan/plan_private.h"
 
@@ -98,6 +98,28 @@ static int add_absolute(struct sbuf *out, const char *dir, const char *path,
     return out->failed ? -1 : 0;
 }
 
+/* %a in run.dir is the task's number in a job array: known in the job, not at
+ * submit. */
+static int name_task(struct conf *conf, struct err *err)
+{
+    char name[PATH_MAX];
+    const char *text = conf_text(conf, "run.dir"), *a = strstr(text, "%a");
+    const char *task = getenv("SLURM_ARRAY_TASK_ID");
+    if (!a || !task || !*task || task[strspn(task, "0123456789")])
+        return 0;
+    char *origin = strdup(conf_origin(conf, "run.dir"));
+    int rc = -1;
+    if (!origin)
+        err_set(err, "plan: out of memory");
+    else if (snprintf(name, sizeof name, "%.*s%s%s", (int)(a - text), text,
+                      task, a + 2) >= (int)sizeof name)
+        err_set_class(err, ERR_REQUEST, "plan: path too long: '%.300s'", text);
+    else
+        rc = conf_put(conf, "run.dir", name, origin, err);
+    free(origin);
+    return rc;
+}
+
 /* One key's paths against dir; its origin stays. */
 static int make_absolute(struct conf *conf, const struct conf_row *row,
                          const char *dir, struct err *err)
@@ -152,7 +174,7 @@ int plan_conf_finish(struct conf *conf, const char *dir, struct err *err)
             make_absolute(conf, row, dir, err))
             return -1;
     }
-    return preset_fill(conf, err);
+    return name_task(conf, err) || preset_fill(conf, err) ? -1 : 0;
 }
 
 static void folder_of(const char *path, char dir[PATH_MAX])
