@@ -70,3 +70,6 @@ include tests/journal/local.mk
 include tests/model/local.mk
 check_PROGRAMS += tests/lint/plan_keys
 tests_lint_plan_keys_LDADD = $(PLAN_LIBS)
+check_PROGRAMS += tests/plan/test_memory
+tests_plan_test_memory_LDADD = libkb_optim.a $(MODEL_LIBS)
+tests_plan_test_memory_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)

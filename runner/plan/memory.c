@@ -115,12 +115,18 @@ static void add_row(struct plan *plan, const char *what, int64_t bytes)
     plan->memory_bytes += bytes;
 }
 
-/* The batch of a step on the device: tokens, labels, positions, document
- * starts as 32-bit numbers and the mask. */
+/* Two micro-batches on the device, one being filled: tokens, labels and
+ * positions as 32-bit numbers, with documents their mask and starts; and the
+ * sums that a step adds up. */
 static int64_t batch_bytes(const struct plan *plan)
 {
     int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
-    return 4 * sizes_align((N + 1) * 4) + sizes_align(N) + 16 * SIZES_ALIGN;
+    int64_t one = 3 * sizes_align(4 * N);
+    if (plan->eod_mask_loss)
+        one += sizes_align(N);
+    if (plan->eod_reset_attention)
+        one += sizes_align(4 * (N + 1));
+    return 2 * one + 6 * SIZES_ALIGN;
 }
 
 /* What the largest operation needs beside its operands; the kernels say it

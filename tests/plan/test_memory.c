@@ -1,0 +1,139 @@
+/* Tests of runner/plan/memory.c: the rows against what the model, the
+ * optimizer and the operations really take, parameters of published models,
+ * and the FLOP of a token against worked examples. */
+#include "kernels/ops.h"
+#include "runner/model/model.h"
+#include "runner/optim/optim.h"
+#include "runner/plan/plan.h"
+#include "tests/tap.h"
+
+#include <stdlib.h>
+
+static struct plan plan;
+static struct site site;
+static struct plan_notes notes;
+
+/* A plan from a few keys; the site knows nothing bad. */
+static int make(const char *preset, const char *more, int gpus)
+{
+    struct sbuf text = SBUF_INIT;
+    struct err err = ERR_INIT;
+    struct conf *conf = plan_conf_create(NULL);
+    memset(&site, 0, sizeof site);
+    site.gpus_per_node = gpus;
+    site.run_dir_known = site.run_dir_writable = true;
+    site.disk_free_bytes = -1;
+    site.slurmd_timeout_s = site.requeue_delay_s = site.kill_wait_s = -1;
+    site.max_batch_requeue = site.job_requeue = -1;
+    site.train[0] = (struct site_file){.known = true, .exists = true,
+                                       .tokens = 1LL << 40, .dtype_bytes = 4};
+    sbuf_printf(&text, "run.dir: /r\ndata.train: /d\ntrain.steps: 10\n"
+                "model.preset: %s\n%s", preset, more);
+    int rc = conf_read_text(conf, text.data, "t", &err) ||
+             plan_conf_finish(conf, "/", &err) ||
+             plan_make(conf, &site, &plan, &notes, &err);
+    if (rc)
+        printf("# %s: %s\n", preset, err.msg);
+    sbuf_release(&text);
+    conf_destroy(conf);
+    return rc;
+}
+
+static int64_t row(const char *what)
+{
+    for (int i = 0; i < plan.memory_n; i++)
+        if (!strcmp(plan.memory[i].what, what))
+            return plan.memory[i].bytes;
+    return 0;
+}
+
+static void test_rows(void)
+{
+    static const char *const presets[] = {"gpt2-micro", "gpt2-nano",
+                                          "gpt2-124m", "llama-micro",
+                                          "llama-1b", "llama-8b"};
+    static const char *const mores[] = {
+        "train.micro_batch: 4\n",
+        "train.micro_batch: 2\ntrain.recompute: selective\n",
+        "train.recompute: full\nmodel.qk_norm: true\n",
+        "model.tied: false\ntrain.precision: fp64\n"};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 4; j++) {
+            if (!ok(!make(presets[i], mores[j], 0), "%s, set %d is planned",
+                    presets[i], j))
+                continue;
+            is_int(row("weights") + row("gradients") + row("activations") +
+                       row("workspace"),
+                   model_arena_bytes(&plan, true, 1),
+                   "the model's rows are what the model takes");
+            int64_t o = optim_arena_bytes(&plan, plan.params_n);
+            ok(row("optimizer") <= o && row("optimizer") + 4096 >= o,
+               "the optimizer's too");
+            const struct shape *s = &plan.shape;
+            bool f64 = plan.precision == PLAN_FP64;
+            int64_t ws = (int64_t)ops_workspace_bytes(
+                f64 ? &ops_cpu_f64 : &ops_cpu_f32, f64 ? DT_F64 : DT_F32,
+                (int64_t)plan.micro_batch * plan.seq_len, s->C, s->F, s->H,
+                s->K, s->D, s->Vp, plan.micro_batch, plan.seq_len);
+            ok(row("operations") >= ws && row("operations") <= 2 * ws + 4096,
+               "operations: %lld of %lld", (long long)row("operations"),
+               (long long)ws);
+        }
+}
+
+static void test_params(void)
+{
+    static const struct {
+        const char *preset;
+        int64_t params; /* as published, learned positions included */
+    } rows[] = {
+        {"gpt2-124m", 124439808}, {"gpt2-350m", 354823168},
+        {"gpt2-774m", 774030080}, {"gpt2-1558m", 1557611200},
+        {"llama-1b", 1235814400}, {"llama-3b", 3212749824},
+        {"llama-8b", 8030261248},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (ok(!make(rows[i].preset, "", 8), "%s", rows[i].preset))
+            is_int(plan.params_n, rows[i].params, "has its parameters");
+}
+
+/* Worked examples of Megatron-LM's and torchtitan's formulas, GFLOP. */
+static void test_flop(void)
+{
+    make("llama-8b", "train.seq_len: 8192\n", 8);
+    is_near(plan.flop_token_half / 1e9, 51.47, 0.005, "8B, 8192, half");
+    is_near(plan.flop_token_full / 1e9, 57.91, 0.005, "8B, 8192, full");
+    make("llama-8b", "train.seq_len: 4096\n", 8);
+    is_near(plan.flop_token_half / 1e9, 48.25, 0.005, "8B, 4096, half");
+    is_near(plan.flop_token_full / 1e9, 51.47, 0.005, "8B, 4096, full");
+    make("gpt3-7b", "", 8);
+    is_near(plan.flop_token_full / 1e9, 43.1, 0.05, "GPT 7B, 2048, full");
+}
+
+static void test_hash(void)
+{
+    char hash[33];
+    make("llama-nano", "", 0);
+    memcpy(hash, plan.hash, sizeof hash);
+    is_int(strlen(hash), 32, "a hash has 32 digits");
+    make("llama-nano", "train.micro_batch: 2\ncheckpoint.interval: 7\n"
+         "optim.decay_steps: 10\nrecovery.max_restarts: 1\n", 0);
+    is_str(plan.hash, hash, "how the work is cut does not change it");
+    static const char *const changes[] = {
+        "optim.lr: 1e-3\n", "run.seed: 5\n", "train.global_batch: 32\n",
+        "train.seq_len: 128\n", "model.tied: false\n", "optim.z_loss: 1e-4\n",
+        "model.layers: 5\n", "data.eod_mask_loss: true\n",
+        "optim.warmup_steps: 3\n", "train.precision: fp64\n"};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        ok(!make("llama-nano", changes[i], 0) && strcmp(plan.hash, hash),
+           "this does: %.*s", (int)strcspn(changes[i], "\n"), changes[i]);
+}
+
+int main(void)
+{
+    test_rows();
+    test_params();
+    test_flop();
+    test_hash();
+    return tap_done();
+}
