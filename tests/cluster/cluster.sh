@@ -93,6 +93,7 @@ cluster_prepare() {
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
     cluster_fresh_sys "$CLUSTER_DIR/tmp/cgroup"
     cluster_write_hosts "$1" >"$CLUSTER_DIR/etc/hosts"
+    [ -e /etc/hosts ] || : >/etc/hosts # the least of Debians has none
     mount --bind "$CLUSTER_DIR/etc/hosts" /etc/hosts
     CLUSTER_PLUGIN=
     cluster_mount_stage
