@@ -205,7 +205,7 @@ cluster_enter() {
     local pid
     pid=$(cluster_node_pid "$1") || { echo "cluster: $1 is off" >&2; return 1; }
     shift
-    nsenter -t "$pid" -n -u -m -p "$@"
+    nsenter -t "$pid" -n -u -m -p -r "$@"
 }
 
 # Process ids (the control host's) of a program on a node, oldest first. The

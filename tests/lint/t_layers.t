@@ -41,7 +41,7 @@ runner/serve:     serve.h
 runner/ckpt:      ckpt.h catalog.h
 runner/optim:     optim.h
 runner/model:     model.h
-runner/data:      data.h tokenizer.h
+runner/data:      data.h tokenizer.h build.h corpus.h tokens.h
 runner/comm:      comm.h
 runner/plan:      plan.h shape.h batch.h sizes.h
 runner/journal:   journal.h
@@ -54,9 +54,9 @@ runner/base:      all
 # System headers that only some files may include.
 guarded='
 mpi\.h:                 runner/comm/comm_mpi.c
-nccl\.h:                runner/comm/comm_nccl.c health/active/
+nccl\.h:                runner/comm/comm_nccl.c health/active/ tests/gpu/
 pmix.*\.h:              runner/comm/ tests/cluster/pmix_hello.c
-cuda[^>]*\.h|cublas[^>]*\.h|cudnn[^>]*\.h: kernels/ runner/comm/comm_nccl.c health/active/
+cuda[^>]*\.h|cublas[^>]*\.h|cudnn[^>]*\.h: kernels/ runner/comm/comm_nccl.c health/active/ tests/gpu/
 nvml\.h:                health/
 jansson\.h:             runner/ health/
 yaml\.h:                runner/base/

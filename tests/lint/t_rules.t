@@ -19,6 +19,8 @@ mapfile -t files < <(printf '%s\n' "${code[@]}" |
     not_in '^runner/base/log\.|^runner/train/|^spank/')
 lint_none '(?<!\w)log_(?:info|warn|error|debug|init)\s*\(' \
     "only main_*.c and the step loop log" "${files[@]}"
+mapfile -t files < <(printf '%s\n' "${code[@]}" |
+    not_in '^runner/base/log\.|^runner/cli/verb_|^runner/train/|^spank/')
 lint_none '(?<!\w)(?:perror|fprintf\s*\(\s*stderr)' \
     "no module writes to standard error" "${files[@]}"
 
