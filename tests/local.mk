@@ -73,3 +73,6 @@ tests_lint_plan_keys_LDADD = $(PLAN_LIBS)
 check_PROGRAMS += tests/plan/test_memory
 tests_plan_test_memory_LDADD = libkb_optim.a $(MODEL_LIBS)
 tests_plan_test_memory_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+check_PROGRAMS += tests/cli/test_site
+tests_cli_test_site_SOURCES = tests/cli/test_site.c runner/cli/site.c runner/cli/site_slurm.c
+tests_cli_test_site_LDADD = $(PLAN_LIBS)

@@ -27,7 +27,7 @@ void site_init(struct site *site)
     site->max_batch_requeue = site->job_requeue = site->kill_wait_s = -1;
 }
 
-/* ---- The job's environment ------------------------------------------------ */
+/* ---- The job's environment ---------------------------------------------- */
 
 /* "4", "4(x2),3": the first number. */
 static int first_number(const char *text)
@@ -60,7 +60,7 @@ void site_take_env(struct site *site, const char *(*lookup)(const char *name))
     }
 }
 
-/* ---- Paths ------------------------------------------------------------------ */
+/* ---- Paths -------------------------------------------------------------- */
 
 /* The nearest folder above path that exists, and whether it is path's own. */
 static void nearest_folder(const char *path, char folder[PATH_MAX],
@@ -125,8 +125,8 @@ static void look_at_run_dir(struct site *site, const char *path)
     site->run_dir_known = there || is_seen(path, folder) || !site->submit;
     if (!site->run_dir_known)
         return;
-    if (there && !S_ISDIR(st.st_mode))
-        snprintf(problem, bytes, "it is not a folder");
+    if (!stat(folder, &st) && !S_ISDIR(st.st_mode))
+        snprintf(problem, bytes, "'%.150s' is not a folder", folder);
     else if (access(folder, W_OK | X_OK))
         snprintf(problem, bytes, "'%.150s': %s", folder, strerror(errno));
     else
@@ -137,7 +137,7 @@ static void look_at_run_dir(struct site *site, const char *path)
     site->ckpts_n = count_checkpoints(path);
 }
 
-/* ---- Token files -------------------------------------------------------------- */
+/* ---- Token files -------------------------------------------------------- */
 
 /* Megatron's index: 9 bytes of magic, u64 version 1, u8 number type, u64
  * sequences, u64 document marks; then lengths, pointers and marks. */

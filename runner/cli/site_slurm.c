@@ -14,7 +14,8 @@
 #define LINES_MAX 20000 /* of all files: node lists are long, not endless */
 
 /* Defaults that hold when the file says nothing. */
-enum { SLURMD_TIMEOUT = 300, KILL_WAIT = 30, JOB_REQUEUE = 1, CRED_EXPIRE = 120 };
+enum { SLURMD_TIMEOUT = 300, KILL_WAIT = 30, JOB_REQUEUE = 1,
+       CRED_EXPIRE = 120 };
 
 struct slurm_conf {
     struct site *site;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Saying no ----------------------------------------------------------- */
+/* ---- Saying no ---------------------------------------------------------- */
 
 static void note(char list[][PLAN_NOTE_BYTES], int *n, const char *text)
 {
@@ -74,7 +74,7 @@ int64_t nearest_divisor(int64_t n, int64_t want)
     return best;
 }
 
-/* ---- The simple fields: text to a place ---------------------------------- */
+/* ---- The simple fields: text to a place --------------------------------- */
 
 enum field { F_INT, F_I64, F_REAL, F_BOOL, F_TEXT };
 static const struct {
@@ -161,7 +161,7 @@ static void take_fields(struct making *m)
     }
 }
 
-/* ---- Run directory, device, schedule: small stages ------------------------ */
+/* ---- Run directory, device, schedule: small stages ---------------------- */
 
 /* %a in run.dir is the task's number (plan_conf_finish puts it in). */
 static void make_run_dir(struct making *m)

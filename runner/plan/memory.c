@@ -36,7 +36,7 @@ const char *plan_bytes_text(int64_t bytes, char buf[32])
     return buf;
 }
 
-/* ---- Weights -------------------------------------------------------------- */
+/* ---- Weights ------------------------------------------------------------ */
 
 /* Over all places of the model: elements of the real vocabulary, and bytes in
  * memory with elem bytes an element. */
@@ -55,7 +55,7 @@ static void count_weights(const struct shape *s, int elem, int64_t *ret_n,
     *ret_bytes = bytes;
 }
 
-/* ---- Activations ----------------------------------------------------------- */
+/* ---- Activations -------------------------------------------------------- */
 
 static enum keep keep_of(const struct plan *plan)
 {
@@ -102,7 +102,7 @@ static int64_t shared_bytes(const struct plan *plan)
     return sum;
 }
 
-/* ---- The rows -------------------------------------------------------------- */
+/* ---- The rows ----------------------------------------------------------- */
 
 static void add_row(struct plan *plan, const char *what, int64_t bytes)
 {
@@ -185,7 +185,7 @@ void plan_memory(struct plan *plan)
     count_flop(plan);
 }
 
-/* ---- The stage -------------------------------------------------------------- */
+/* ---- The stage ---------------------------------------------------------- */
 
 /* The largest micro-batch that fits, 0: none. */
 static int fitting_micro_batch(const struct plan *plan, int64_t limit)

@@ -1,5 +1,5 @@
-/* plan_conf - a run's configuration from its file and the environment, with paths
- * made absolute and what a preset says filled in. */
+/* plan_conf - a run's configuration from its file and the environment, with
+ * paths made absolute and what a preset says filled in. */
 #include "runner/plan/plan_private.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ int plan_conf_read(struct conf *conf, const char *path, struct err *err)
     return rc;
 }
 
-/* ---- Paths --------------------------------------------------------------- */
+/* ---- Paths -------------------------------------------------------------- */
 
 int plan_data_item(const char *item, size_t item_n, struct plan_data *ret)
 {

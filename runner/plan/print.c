@@ -90,8 +90,8 @@ static void print_optim(const struct plan *plan, struct sbuf *out)
 static void print_data(const struct plan *plan, struct sbuf *out)
 {
     for (int i = 0; i < plan->train_n; i++)
-        sbuf_printf(out, "%-11s %g %s\n", i ? "" : "data", plan->train[i].weight,
-                    plan->train[i].prefix);
+        sbuf_printf(out, "%-11s %g %s\n", i ? "" : "data",
+                    plan->train[i].weight, plan->train[i].prefix);
     for (int i = 0; i < plan->valid_n; i++)
         sbuf_printf(out, "%-11s %g %s\n", i ? "" : "validation",
                     plan->valid[i].weight, plan->valid[i].prefix);

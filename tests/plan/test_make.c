@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- The site of a case -------------------------------------------------- */
+/* ---- The site of a case ------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -97,7 +97,7 @@ static void site_read(struct site *site, const char *dir)
         fclose(f);
 }
 
-/* ---- A case --------------------------------------------------------------- */
+/* ---- A case ------------------------------------------------------------- */
 
 static struct site site;
 static struct plan plan;
