@@ -63,16 +63,7 @@ check_PROGRAMS += tests/kernels/test_ops
 tests_kernels_test_ops_SOURCES = $(ops_test_sources)
 tests_kernels_test_ops_LDADD = $(KERNELS_LIBS)
 include tests/comm/local.mk
-check_PROGRAMS += tests/plan/test_make
-tests_plan_test_make_CPPFLAGS = $(AM_CPPFLAGS) -DTESTS_DIR='"$(abs_top_srcdir)/tests"'
-tests_plan_test_make_LDADD = $(PLAN_LIBS)
 include tests/journal/local.mk
 include tests/model/local.mk
-check_PROGRAMS += tests/lint/plan_keys
-tests_lint_plan_keys_LDADD = $(PLAN_LIBS)
-check_PROGRAMS += tests/plan/test_memory
-tests_plan_test_memory_LDADD = libkb_optim.a $(MODEL_LIBS)
-tests_plan_test_memory_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-check_PROGRAMS += tests/cli/test_site
-tests_cli_test_site_SOURCES = tests/cli/test_site.c runner/cli/site.c runner/cli/site_slurm.c
-tests_cli_test_site_LDADD = $(PLAN_LIBS)
+include tests/plan/local.mk
+include tests/cli/local.mk
