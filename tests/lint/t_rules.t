@@ -19,12 +19,8 @@ mapfile -t files < <(printf '%s\n' "${code[@]}" |
     not_in '^runner/base/log\.|^runner/train/|^spank/')
 lint_none '(?<!\w)log_(?:info|warn|error|debug|init)\s*\(' \
     "only main_*.c and the step loop log" "${files[@]}"
-<<<<<<< HEAD
 mapfile -t files < <(printf '%s\n' "${code[@]}" |
     not_in '^runner/base/log\.|^runner/cli/verb_|^runner/train/|^spank/')
-=======
-mapfile -t files < <(printf '%s\n' "${files[@]}" | not_in '^runner/cli/verb_')
->>>>>>> 9fe72c4 (cli: test koboshi plan and what it sees)
 lint_none '(?<!\w)(?:perror|fprintf\s*\(\s*stderr)' \
     "no module writes to standard error" "${files[@]}"
 
