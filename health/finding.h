@@ -30,4 +30,14 @@ struct finding {
     char evidence[256];      /* what was read: value, limit, source */
 };
 
+/* What koboshi-health exits with, by the worst finding. Info, warn and unknown
+ * are no reason to keep a job away. */
+enum health_exit {
+    HEALTH_EXIT_FIT = 0,
+    HEALTH_EXIT_FAILED = 1, /* it could not look */
+    HEALTH_EXIT_USAGE = 2,
+    HEALTH_EXIT_DRAIN = 4,
+    HEALTH_EXIT_FAIL = 5,
+};
+
 #endif

@@ -23,10 +23,12 @@ static const struct {
     {"plan_timeout", ARG_SECONDS, offsetof(struct args, plan_timeout_s), 60},
     {"health_timeout", ARG_SECONDS, offsetof(struct args, health_timeout_s),
      300},
-    {"drain_timeout", ARG_SECONDS, offsetof(struct args, drain_timeout_s), 60},
-    {"drain", ARG_SWITCH, offsetof(struct args, drain), 0},
-    {"drain_per_hour", ARG_COUNT, offsetof(struct args, drain_per_hour), 1000},
-    {"drain_percent", ARG_PERCENT, offsetof(struct args, drain_percent), 100},
+    {"slurm_timeout", ARG_SECONDS, offsetof(struct args, slurm_timeout_s), 60},
+    {"may_drain", ARG_SWITCH, offsetof(struct args, may_drain), 0},
+    {"max_drains_per_hour", ARG_COUNT, offsetof(struct args, drains_per_hour),
+     1000},
+    {"max_drains_percent", ARG_PERCENT,
+     offsetof(struct args, drains_percent), 100},
 };
 
 static int set_value(struct args *args, size_t row, const char *text)
@@ -85,10 +87,10 @@ void args_read(struct args *args, int ac, char *av[])
         .gate_dir = KB_GATE_DIR,
         .plan_timeout_s = 10,
         .health_timeout_s = 20,
-        .drain_timeout_s = 5,
-        .drain = true,
-        .drain_per_hour = 2,
-        .drain_percent = 5,
+        .slurm_timeout_s = 5,
+        .may_drain = true,
+        .drains_per_hour = 2,
+        .drains_percent = 5,
     };
     for (int i = 0; i < ac; i++)
         read_word(args, av[i]);

@@ -15,10 +15,10 @@ struct args {
     char gate_dir[PATH_MAX];     /* verdicts of the gate, KB_GATE_DIR */
     double plan_timeout_s;
     double health_timeout_s;
-    double drain_timeout_s;      /* of each Slurm command of a drain */
-    bool drain;                  /* false: the gate only reports */
-    int drain_per_hour;
-    double drain_percent;
+    double slurm_timeout_s;      /* of each Slurm command of a drain */
+    bool may_drain;              /* false: the gate only reports */
+    int drains_per_hour;
+    double drains_percent;
     char complaint[256];         /* the first word that was ignored, or "" */
 };
 

@@ -15,7 +15,7 @@ SPANK_PLUGIN(koboshi, 1)
 
 static struct plugin plugin;
 
-/* ---- Options ------------------------------------------------------------ */
+/* ---- Options -------------------------------------------------------- */
 
 /* In slurmstepd (remote) the job's environment says it all already. */
 static int take_option(int key, const char *value, int remote)
@@ -46,7 +46,7 @@ static void register_options(spank_t spank)
     }
 }
 
-/* ---- Slurm's release ------------------------------------------------------ */
+/* ---- Slurm's release ------------------------------------------------ */
 
 /* The interface may change with each major release (22.05, 24.11): a plugin
  * built for another one does nothing. */
@@ -69,7 +69,7 @@ static bool is_other_release(spank_t spank)
     return true;
 }
 
-/* ---- The hooks ------------------------------------------------------------ */
+/* ---- The hooks ------------------------------------------------------ */
 
 int slurm_spank_init(spank_t spank, int ac, char *av[])
 {

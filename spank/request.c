@@ -67,7 +67,7 @@ static void read_env(struct request *request)
             cmdline_parse_env(&request->asked, rows[i].prefix);
 }
 
-/* ---- The job's environment --------------------------------------------- */
+/* ---- The job's environment ------------------------------------------ */
 
 /* Both ways: the environment that travels with the job (not under
  * --export=NONE), and the job control environment, which the prolog sees as
@@ -98,7 +98,7 @@ static void export_all(struct request *request, spank_t spank)
         export_value(spank, KB_ENV_USER_EXCLUDE, exclude);
 }
 
-/* ---- The plan ------------------------------------------------------------ */
+/* ---- The plan ------------------------------------------------------- */
 
 struct plan_words {
     char text[PLAN_ARGS_MAX][PLAN_ARG_BYTES];
@@ -192,7 +192,7 @@ unknown:
     proc_result_release(&result);
 }
 
-/* ---- The whole ------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------ */
 
 /* An option that would silently do nothing is a mistake. */
 static void refuse_without_train(const struct request *request)

@@ -66,6 +66,7 @@ static void set_ranks(spank_t spank, const struct wiring_facts *facts)
     struct sbuf mark = SBUF_INIT, kept = SBUF_INIT;
     char outer[MARK_BYTES], old[WIRING_VALUE_BYTES];
     wiring_compute(facts, &wiring);
+    int any = 0;
     bool has_outer = spank_getenv(spank, WIRING_MARK, outer, MARK_BYTES) ==
                      ESPANK_SUCCESS;
     sbuf_printf(&mark, "%u.%u:", (unsigned)facts->job, (unsigned)facts->step);
@@ -79,9 +80,9 @@ static void set_ranks(spank_t spank, const struct wiring_facts *facts)
             sbuf_printf(&kept, " %s=%s", name, old);
             continue;
         }
-        if (spank_setenv(spank, name, wiring.value[i], 1) == ESPANK_SUCCESS)
-            sbuf_printf(&mark, "%s%s", mark.data[mark.len - 1] == ':' ? "" : ",",
-                        name);
+        if (spank_setenv(spank, name, wiring.value[i], 1) != ESPANK_SUCCESS)
+            continue;
+        sbuf_printf(&mark, "%s%s", any++ ? "," : "", name);
     }
     if (!mark.failed)
         spank_setenv(spank, WIRING_MARK, mark.data, 1);

@@ -16,6 +16,7 @@ static const struct verb {
     const char *doc;
 } verbs[] = {
     {"plan", verb_plan, "check a run.yaml and show what it would do"},
+    {"health", verb_health, "look at this node and say what is wrong"},
     {"data", verb_data, "token files from text, and a look into them"},
 };
 #define VERBS_N ((int)(sizeof verbs / sizeof *verbs))

@@ -5,6 +5,7 @@
 #define KB_CLI_VERBS_H
 
 int verb_plan(int argc, char **argv);
+int verb_health(int argc, char **argv);
 int verb_data(int argc, char **argv);
 
 #endif

@@ -1,0 +1,214 @@
+/* command - the command line that koboshi-health and `koboshi health` share;
+ * see health.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "health/capture.h"
+#include "health/health.h"
+#include "health/site.h"
+
+struct flag {
+    const char *name;
+    const char *arginfo; /* NULL: none */
+    const char *help;
+};
+enum {
+    FLAG_JSON,
+    FLAG_LEVEL,
+    FLAG_USER,
+    FLAG_RUN_DIR,
+    FLAG_ROOT,
+    FLAG_REPLAY,
+    FLAG_CAPTURE,
+    FLAG_EXPECT,
+    FLAG_NVML,
+    FLAG_VERDICT,
+    FLAG_KLOG_AFTER,
+    FLAG_SLOW,
+    FLAG_HELP,
+    FLAG_N
+};
+static const struct flag flags[FLAG_N] = {
+    [FLAG_JSON] = {"--json", NULL, "report as JSON"},
+    [FLAG_LEVEL] = {"--level", "gate|full", "how closely to look (gate)"},
+    [FLAG_USER] = {"--user", NULL,
+                   "as the job's user: what the job will need"},
+    [FLAG_RUN_DIR] = {"--run-dir", "DIR",
+                      "with --user: the folder that the job writes to"},
+    [FLAG_ROOT] = {"--root", "DIR",
+                   "read proc, sys and dev under DIR: a recorded host"},
+    [FLAG_REPLAY] = {"--replay", "DIR", "the same as --root"},
+    [FLAG_CAPTURE] = {"--capture", "DIR",
+                      "record this host into the new folder DIR and exit"},
+    [FLAG_EXPECT] = {"--expect", "FILE",
+                     "what this node should have (" SITE_FILE ")"},
+    [FLAG_NVML] = {"--nvml", "FILE",
+                   "library of the GPU driver (libnvidia-ml.so.1)"},
+    [FLAG_VERDICT] = {"--verdict", NULL,
+                      "one line on standard error: VERDICT CODE SUBJECT"},
+    [FLAG_KLOG_AFTER] = {"--klog-after", "SECONDS",
+                         "leave out kernel log lines up to this uptime"},
+    [FLAG_SLOW] = {"--patience", "FACTOR",
+                   "multiply the probes' deadlines (1)"},
+    [FLAG_HELP] = {"--help", NULL, "this text"},
+};
+
+static int set_flag(struct health_options *o, int flag, const char *value,
+                    struct err *err)
+{
+    switch (flag) {
+    case FLAG_JSON:
+        o->json = true;
+        break;
+    case FLAG_LEVEL:
+        o->request.full = !strcmp(value, "full");
+        if (!o->request.full && strcmp(value, "gate"))
+            return err_set_class(err, ERR_REQUEST,
+                                 "--level: not gate or full: '%s'", value);
+        break;
+    case FLAG_USER:
+        o->request.user = true;
+        break;
+    case FLAG_RUN_DIR:
+        o->request.run_dir = value;
+        break;
+    case FLAG_ROOT:
+    case FLAG_REPLAY:
+        o->request.root = value;
+        break;
+    case FLAG_CAPTURE:
+        o->capture = value;
+        break;
+    case FLAG_EXPECT:
+        o->request.expect = value;
+        break;
+    case FLAG_NVML:
+        o->request.nvml = value;
+        break;
+    case FLAG_VERDICT:
+        o->verdict = true;
+        break;
+    case FLAG_KLOG_AFTER:
+        if (str_to_double(value, &o->request.klog_after_s) ||
+            !(o->request.klog_after_s >= 0))
+            return err_set_class(err, ERR_REQUEST,
+                                 "--klog-after: not a time in seconds: '%s'",
+                                 value);
+        break;
+    case FLAG_SLOW:
+        if (str_to_double(value, &o->request.slow_s) ||
+            !(o->request.slow_s > 0) || o->request.slow_s > 1000)
+            return err_set_class(err, ERR_REQUEST,
+                                 "--patience: not a number up to 1000: '%s'",
+                                 value);
+        break;
+    default:
+        o->help = true;
+    }
+    return 0;
+}
+
+/* The flag of a word, its value in *ret_value: after '=' or the next word. */
+static int find_flag(int argc, char **argv, int *at, const char **ret_value,
+                     struct err *err)
+{
+    const char *word = argv[*at];
+    for (int f = 0; f < FLAG_N; f++) {
+        size_t n = strlen(flags[f].name);
+        if (strncmp(word, flags[f].name, n) || (word[n] && word[n] != '='))
+            continue;
+        if (!flags[f].arginfo && !word[n])
+            return f;
+        if (flags[f].arginfo && word[n])
+            *ret_value = word + n + 1;
+        else if (flags[f].arginfo && *at + 1 < argc)
+            *ret_value = argv[++*at];
+        else
+            return err_set_class(err, ERR_REQUEST, "%s: %s", flags[f].name,
+                                 flags[f].arginfo ? "needs a value"
+                                                  : "takes no value");
+        return f;
+    }
+    return err_set_class(err, ERR_REQUEST,
+                         "unknown option: '%s'; see --help", word);
+}
+
+int health_parse(int argc, char **argv, struct health_options *ret,
+                 struct err *err)
+{
+    struct health_options o = {0};
+    for (int i = 1; i < argc; i++) {
+        const char *value = NULL;
+        int flag = find_flag(argc, argv, &i, &value, err);
+        if (flag < 0 || set_flag(&o, flag, value, err))
+            return -1;
+    }
+    if (o.request.run_dir && !o.request.user)
+        return err_set_class(err, ERR_REQUEST,
+                             "--run-dir: only with --user; root never "
+                             "touches a run directory");
+    if (o.request.root && o.request.user)
+        return err_set_class(err, ERR_REQUEST,
+                             "--user: not for a recorded host");
+    *ret = o;
+    return 0;
+}
+
+void health_help(const char *name, struct sbuf *out)
+{
+    sbuf_printf(out, "usage: %s [OPTION]...\n"
+                     "Look at this node and report what is wrong with it.\n\n",
+                name);
+    for (int f = 0; f < FLAG_N; f++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", flags[f].name,
+                 flags[f].arginfo ? "=" : "",
+                 flags[f].arginfo ? flags[f].arginfo : "");
+        sbuf_printf(out, "  %-22s %s\n", left, flags[f].help);
+    }
+    sbuf_puts(out, "\nExit: 0 fit for jobs, 4 drain, 5 fail, 2 usage, 1 it "
+                   "could not look.\n\nKeys of the --expect file:\n");
+    site_help(out);
+}
+
+static void verdict_line(const struct health_report *report, struct sbuf *out)
+{
+    const struct finding *worst =
+        report->finding_n ? &report->finding[0] : NULL;
+    sbuf_printf(out, "%s %s %s\n", health_verdict(report),
+                worst ? worst->code : "-", worst ? worst->subject : "-");
+}
+
+int health_run(const struct health_options *options, struct sbuf *out,
+               struct sbuf *verdict, int *ret_code, struct err *err)
+{
+    int rc = -1;
+    if (options->capture) {
+        *ret_code = HEALTH_EXIT_FIT;
+        return capture_host(options->capture, err);
+    }
+    struct health_report *report = malloc(sizeof *report);
+    if (!report)
+        return err_set(err, "health: out of memory");
+    if (health_look(&options->request, report, err))
+        goto out;
+    if (options->json) {
+        json_t *value = health_json(report);
+        char *text = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
+        json_decref(value);
+        if (!text) {
+            err_set(err, "health: out of memory");
+            goto out;
+        }
+        sbuf_printf(out, "%s\n", text);
+        free(text);
+    } else {
+        health_text(report, out);
+    }
+    verdict_line(report, verdict);
+    *ret_code = health_exit_code(report);
+    rc = out->failed ? err_set(err, "health: out of memory") : 0;
+out:
+    free(report);
+    return rc;
+}

@@ -1,0 +1,148 @@
+/* klog - lines of the kernel's log; see klog.h. */
+#include "health/klog.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runner/base/file.h"
+
+enum { RECORD_BYTES = 8192, RECORDS_MAX = 1 << 20, FILE_MAX_BYTES = 32 << 20 };
+
+static void copy_text(char *dst, const char *from, size_t n)
+{
+    if (n >= KLOG_LINE_BYTES)
+        n = KLOG_LINE_BYTES - 1;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = iscntrl((unsigned char)from[i]) ? ' ' : from[i];
+    dst[n] = 0;
+}
+
+/* A number of decimal digits at *at, which moves behind it. */
+static int digits(const char **at, const char *end, int64_t *ret)
+{
+    const char *p = *at;
+    int64_t v = 0;
+    for (; p < end && isdigit((unsigned char)*p); p++) {
+        if (v > (INT64_MAX - 9) / 10)
+            return -1;
+        v = v * 10 + (*p - '0');
+    }
+    if (p == *at)
+        return -1;
+    *at = p;
+    *ret = v;
+    return 0;
+}
+
+/* PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,...];TEXT */
+static int parse_record(const char *line, const char *end,
+                        struct klog_line *ret)
+{
+    const char *p = line;
+    int64_t priority, seq, us;
+    if (digits(&p, end, &priority) || p >= end || *p++ != ',' ||
+        digits(&p, end, &seq) || p >= end || *p++ != ',' ||
+        digits(&p, end, &us) || p >= end || (*p != ',' && *p != ';'))
+        return -1;
+    const char *text = memchr(p, ';', (size_t)(end - p));
+    if (!text)
+        return -1;
+    ret->up_s = (double)us / 1e6;
+    ret->seq = seq;
+    copy_text(ret->text, text + 1, (size_t)(end - text - 1));
+    return 0;
+}
+
+/* [SECONDS.MICROSECONDS] TEXT */
+static int parse_dmesg(const char *line, const char *end,
+                       struct klog_line *ret)
+{
+    const char *p = line + 1;
+    int64_t whole, part;
+    while (p < end && *p == ' ')
+        p++;
+    if (digits(&p, end, &whole) || p >= end || *p++ != '.' ||
+        digits(&p, end, &part) || p >= end || *p++ != ']')
+        return -1;
+    if (p < end && *p == ' ')
+        p++;
+    ret->up_s = (double)whole + (double)(part % 1000000) / 1e6;
+    ret->seq = -1;
+    copy_text(ret->text, p, (size_t)(end - p));
+    return 0;
+}
+
+int klog_parse(const char *line, size_t bytes, struct klog_line *ret)
+{
+    if (!bytes || *line == ' ')
+        return -1;
+    return *line == '[' ? parse_dmesg(line, line + bytes, ret)
+                        : parse_record(line, line + bytes, ret);
+}
+
+static void see_text(const char *text, size_t bytes, struct klog_line *line,
+                     void (*see)(const struct klog_line *, void *), void *arg)
+{
+    const char *end = text + bytes;
+    while (text < end) {
+        const char *eol = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((eol ? eol : end) - text);
+        if (!klog_parse(text, n, line))
+            see(line, arg);
+        text += n + 1;
+    }
+}
+
+/* Each read gives one record; EPIPE says that some were overwritten. */
+static int see_device(int fd, struct klog_line *line,
+                      void (*see)(const struct klog_line *, void *), void *arg)
+{
+    char record[RECORD_BYTES];
+    for (int i = 0; i < RECORDS_MAX; i++) {
+        ssize_t n = read(fd, record, sizeof record);
+        if (n < 0 && (errno == EPIPE || errno == EINTR || errno == EINVAL))
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            return 0;
+        see_text(record, (size_t)n, line, see, arg);
+    }
+    return 0;
+}
+
+int klog_read(const struct source *source,
+              void (*see)(const struct klog_line *line, void *arg), void *arg)
+{
+    static struct klog_line line;
+    char path[PATH_MAX];
+    size_t bytes;
+    if (source_path(source, path, sizeof path, "/dev/kmsg"))
+        return -1;
+    if (!source_is_live(source)) {
+        struct err err = ERR_INIT;
+        char *text = file_read(path, FILE_MAX_BYTES, &bytes, &err);
+        if (!text) {
+            errno = err.sys_errno ? err.sys_errno : EFBIG;
+            return -1;
+        }
+        see_text(text, bytes, &line, see, arg);
+        free(text);
+        return 0;
+    }
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int rc = see_device(fd, &line, see, arg), why = errno;
+    close(fd);
+    errno = why;
+    return rc;
+}

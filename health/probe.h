@@ -1,0 +1,72 @@
+/* probe - one look at one thing: a function that reads a source and adds
+ * findings. It never acts, runs no command, and may hang or crash: look.c runs
+ * it in a child of its own with a deadline.
+ */
+#ifndef KB_HEALTH_PROBE_H
+#define KB_HEALTH_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "health/catalog.h"
+#include "health/source.h"
+#include "runner/base/conf.h"
+
+/* What a probe is given. */
+struct look {
+    struct source source;
+    const struct conf *site; /* borrowed */
+    bool full;               /* level full, else gate */
+    bool user;               /* as the job's user, not for root's places */
+    const char *run_dir;     /* with user; NULL: none */
+    const char *nvml;        /* library of the GPU driver; NULL: by name */
+    double klog_after_s;     /* older lines of the kernel log are settled */
+};
+
+/* Where it tells. add may be called any number of times; what does not fit a
+ * report is dropped and counted. */
+struct findings;
+void findings_add(struct findings *findings, enum finding_code code,
+                  const char *subject, const char *evidence_fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Nothing to look at here (absent hardware): a skip, with the reason. */
+void findings_skip(struct findings *findings, const char *why_fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A fact for the report that is no finding: "GPU 0": "H200, UUID ...". */
+void findings_note(struct findings *findings, const char *name,
+                   const char *value_fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+enum probe_when {
+    PROBE_ALWAYS,
+    PROBE_ROOT, /* not with --user: it is about root's places */
+    PROBE_USER, /* only with --user */
+};
+
+struct probe {
+    const char *name;
+    void (*run)(const struct look *look, struct findings *findings);
+    double deadline_s;
+    enum probe_when when;
+    bool full_only;
+};
+
+extern const struct probe probes[];
+extern const int probes_n;
+
+void probe_cpu(const struct look *look, struct findings *findings);
+void probe_memory(const struct look *look, struct findings *findings);
+void probe_edac(const struct look *look, struct findings *findings);
+void probe_load(const struct look *look, struct findings *findings);
+void probe_disk(const struct look *look, struct findings *findings);
+void probe_write(const struct look *look, struct findings *findings);
+void probe_shm(const struct look *look, struct findings *findings);
+void probe_time(const struct look *look, struct findings *findings);
+void probe_net(const struct look *look, struct findings *findings);
+void probe_infiniband(const struct look *look, struct findings *findings);
+void probe_klog(const struct look *look, struct findings *findings);
+void probe_limits(const struct look *look, struct findings *findings);
+void probe_uptime(const struct look *look, struct findings *findings);
+void probe_user_dirs(const struct look *look, struct findings *findings);
+
+#endif

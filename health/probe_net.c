@@ -1,0 +1,158 @@
+/* probe_net - network interfaces and InfiniBand ports. */
+#include "health/probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner/base/str.h"
+
+#define NET "/sys/class/net"
+#define IB "/sys/class/infiniband"
+#define FLAG_UP 1 /* IFF_UP of the interface's flags */
+enum { NAMES_MAX = 256, PORTS_MAX = 16 };
+
+/* Kinds that never say "up" by themselves count as up when they have carrier.
+ */
+static bool is_up(const struct source *source, const char *name)
+{
+    char state[32] = "", carrier[8] = "";
+    source_read(source, state, sizeof state, NET "/%s/operstate", name);
+    source_read(source, carrier, sizeof carrier, NET "/%s/carrier", name);
+    return !strcmp(state, "up") ||
+           (!strcmp(state, "unknown") && !strcmp(carrier, "1"));
+}
+
+/* A card that is switched on and has no link. Virtual ones have no device. */
+static void check_card(const struct look *look, struct findings *findings,
+                       const char *name)
+{
+    char flags[32];
+    if (!source_exists(&look->source, NET "/%s/device", name) ||
+        source_read(&look->source, flags, sizeof flags, NET "/%s/flags",
+                    name) ||
+        !(strtoul(flags, NULL, 16) & FLAG_UP))
+        return;
+    if (!is_up(&look->source, name))
+        findings_add(findings, F_NET_DOWN, name, "no carrier");
+}
+
+static void check_expected(const struct look *look, struct findings *findings,
+                           const char *name)
+{
+    int64_t speed, least = conf_int(look->site, "expect.interface_speed");
+    if (!source_exists(&look->source, NET "/%s", name)) {
+        findings_add(findings, F_NET_ABSENT, name, "not in " NET);
+        return;
+    }
+    if (!is_up(&look->source, name)) {
+        findings_add(findings, F_NET_EXPECTED_DOWN, name, "not up");
+        return;
+    }
+    if (least && !source_number(&look->source, &speed, NET "/%s/speed",
+                                name) &&
+        speed < least)
+        findings_add(findings, F_NET_SLOW, name, "%lld Mb/s, %lld expected",
+                     (long long)speed, (long long)least);
+}
+
+static bool is_expected(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && *p; p = strchr(p, '\n')) {
+        p += *p == '\n';
+        if (!strncmp(p, name, n) && (!p[n] || p[n] == '\n'))
+            return true;
+    }
+    return false;
+}
+
+void probe_net(const struct look *look, struct findings *findings)
+{
+    static char names[NAMES_MAX][SOURCE_NAME_BYTES];
+    const char *expected = conf_text(look->site, "expect.interfaces");
+    int n = source_list(&look->source, names, NAMES_MAX, NET);
+    for (int i = 0; i < n; i++)
+        if (!is_expected(expected, names[i]))
+            check_card(look, findings, names[i]);
+    while (*expected) {
+        char name[SOURCE_NAME_BYTES];
+        size_t len = strcspn(expected, "\n");
+        snprintf(name, sizeof name, "%.*s", (int)len, expected);
+        if (*name)
+            check_expected(look, findings, name);
+        expected += len + (expected[len] == '\n');
+    }
+}
+
+/* ---- InfiniBand ----------------------------------------------------- */
+
+struct port {
+    const char *card, *number;
+    char name[96]; /* mlx5_0/1 */
+    double rate_gbs;
+};
+
+static int read_port(const struct look *look, const struct port *port,
+                     const char *file, char *dst, size_t dst_bytes)
+{
+    return source_read(&look->source, dst, dst_bytes, IB "/%s/ports/%s/%s",
+                       port->card, port->number, file);
+}
+
+/* Ethernet ports of the same cards are the network's. */
+static int check_port(const struct look *look, struct findings *findings,
+                      struct port *port)
+{
+    char text[128];
+    int64_t downed;
+    if (!read_port(look, port, "link_layer", text, sizeof text) &&
+        strcmp(text, "InfiniBand"))
+        return -1;
+    if (read_port(look, port, "state", text, sizeof text))
+        return -1;
+    if (!strstr(text, "ACTIVE")) {
+        findings_add(findings, F_IB_DOWN, port->name, "state %s", text);
+        return -1;
+    }
+    if (!read_port(look, port, "counters/link_downed", text, sizeof text) &&
+        !str_to_i64(text, &downed) && downed > 0)
+        findings_add(findings, F_IB_FLAPS, port->name, "link_downed %lld",
+                     (long long)downed);
+    return read_port(look, port, "rate", text, sizeof text) ||
+                   sscanf(text, "%lf", &port->rate_gbs) != 1
+               ? -1
+               : 0;
+}
+
+void probe_infiniband(const struct look *look, struct findings *findings)
+{
+    static char cards[NAMES_MAX][SOURCE_NAME_BYTES];
+    static char ports[PORTS_MAX][SOURCE_NAME_BYTES];
+    static struct port up[NAMES_MAX];
+    int up_n = 0;
+    double best = 0;
+    int cards_n = source_list(&look->source, cards, NAMES_MAX, IB);
+    if (cards_n <= 0) {
+        findings_skip(findings, "no InfiniBand");
+        return;
+    }
+    for (int i = 0; i < cards_n; i++) {
+        int n = source_list(&look->source, ports, PORTS_MAX, IB "/%s/ports",
+                            cards[i]);
+        for (int j = 0; j < n && up_n < NAMES_MAX; j++) {
+            struct port *port = &up[up_n];
+            *port = (struct port){.card = cards[i], .number = ports[j]};
+            snprintf(port->name, sizeof port->name, "%.60s/%.30s", cards[i],
+                     ports[j]);
+            if (check_port(look, findings, port))
+                continue;
+            best = port->rate_gbs > best ? port->rate_gbs : best;
+            up_n++;
+        }
+    }
+    for (int i = 0; i < up_n; i++)
+        if (up[i].rate_gbs < best)
+            findings_add(findings, F_IB_SLOW, up[i].name, "%g Gb/s, others %g",
+                         up[i].rate_gbs, best);
+}

@@ -1,0 +1,130 @@
+/* report - a look's result for machines and for people; see health.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "health/health.h"
+#include "runner/base/clock.h"
+
+static const char *const status_names[] = {
+    [HEALTH_OK] = "ok",
+    [HEALTH_FOUND] = "found",
+    [HEALTH_SKIPPED] = "skipped",
+    [HEALTH_HUNG] = "hung",
+    [HEALTH_CRASHED] = "crashed",
+};
+
+int health_exit_code(const struct health_report *report)
+{
+    return report->verdict == FINDING_FAIL    ? HEALTH_EXIT_FAIL
+           : report->verdict == FINDING_DRAIN ? HEALTH_EXIT_DRAIN
+                                              : HEALTH_EXIT_FIT;
+}
+
+const char *health_verdict(const struct health_report *report)
+{
+    return report->verdict == FINDING_INFO
+               ? "ok"
+               : finding_severity_names[report->verdict];
+}
+
+/* Probes read bytes from anywhere; JSON takes only UTF-8. */
+static json_t *text_value(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value)
+        return value;
+    char plain[512];
+    snprintf(plain, sizeof plain, "%s", text);
+    for (unsigned char *p = (unsigned char *)plain; *p; p++)
+        if (*p >= 128)
+            *p = '?';
+    return json_string(plain);
+}
+
+static json_t *finding_json(const struct finding *finding)
+{
+    return json_pack("{s:s s:o s:s s:s s:s s:s s:o}", "code", finding->code,
+                     "subject", text_value(finding->subject), "severity",
+                     finding_severity_names[finding->severity], "class",
+                     err_class_name(finding->class), "message",
+                     finding->message, "advice", finding->advice, "evidence",
+                     text_value(finding->evidence));
+}
+
+static json_t *probe_json(const struct health_probe *probe)
+{
+    json_t *value =
+        json_pack("{s:s s:s s:f}", "name", probe->name, "status",
+                  status_names[probe->status], "seconds", probe->seconds);
+    if (*probe->why)
+        json_object_set_new(value, "why", text_value(probe->why));
+    return value;
+}
+
+json_t *health_json(const struct health_report *report)
+{
+    json_t *findings = json_array(), *probes = json_array();
+    json_t *notes = json_object();
+    for (int i = 0; i < report->finding_n; i++)
+        json_array_append_new(findings, finding_json(&report->finding[i]));
+    for (int i = 0; i < report->probe_n; i++)
+        json_array_append_new(probes, probe_json(&report->probe[i]));
+    for (int i = 0; i < report->note_n; i++)
+        json_object_set_new(notes, report->note[i].name,
+                            text_value(report->note[i].value));
+    return json_pack(
+        "{s:i s:s s:f s:f s:s s:b s:s s:i s:o s:o s:o}", "schema", 1, "host",
+        report->host, "time", report->time_s, "seconds", report->seconds,
+        "level", report->full ? "full" : "gate", "user", report->user,
+        "verdict", health_verdict(report), "dropped", report->dropped_n,
+        "findings", findings, "notes", notes, "probes", probes);
+}
+
+static void text_findings(const struct health_report *report,
+                          struct sbuf *out)
+{
+    for (int i = 0; i < report->finding_n; i++) {
+        const struct finding *f = &report->finding[i];
+        sbuf_printf(out, "%-7s %s %s: %s", finding_severity_names[f->severity],
+                    f->code, f->subject, f->message);
+        if (*f->evidence)
+            sbuf_printf(out, " (%s)", f->evidence);
+        sbuf_printf(out, "\n        %s\n", f->advice);
+    }
+    if (report->dropped_n)
+        sbuf_printf(out, "        and %d more\n", report->dropped_n);
+}
+
+static void text_probes(const struct health_report *report, struct sbuf *out)
+{
+    static const enum health_status shown[] = {
+        HEALTH_OK, HEALTH_SKIPPED, HEALTH_HUNG, HEALTH_CRASHED};
+    for (size_t s = 0; s < sizeof shown / sizeof *shown; s++) {
+        int n = 0;
+        for (int i = 0; i < report->probe_n; i++) {
+            const struct health_probe *p = &report->probe[i];
+            if (p->status != shown[s])
+                continue;
+            if (!n++)
+                sbuf_printf(out, "%-8s", status_names[shown[s]]);
+            sbuf_printf(out, "%s%s", n > 1 ? ", " : "", p->name);
+            if (*p->why)
+                sbuf_printf(out, " (%s)", p->why);
+        }
+        if (n)
+            sbuf_puts(out, "\n");
+    }
+}
+
+void health_text(const struct health_report *report, struct sbuf *out)
+{
+    char took[24];
+    sbuf_printf(out, "%s: %s, level %s, %s\n", report->host,
+                health_verdict(report), report->full ? "full" : "gate",
+                clock_human(report->seconds, took, sizeof took));
+    text_findings(report, out);
+    for (int i = 0; i < report->note_n; i++)
+        sbuf_printf(out, "note    %s: %s\n", report->note[i].name,
+                    report->note[i].value);
+    text_probes(report, out);
+}

@@ -1,0 +1,121 @@
+/* site - the table of a site's keys; see site.h. */
+#include "health/site.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner/base/file.h"
+
+/* "" is: nothing expected. */
+#define ROW(k, t, f, low, high, u, d)                                          \
+    {                                                                          \
+        .key = k, .type = t, .fallback = f, .min = low, .max = high,           \
+        .unit = u, .doc = d                                                    \
+    }
+
+static const struct conf_row rows[] = {
+    ROW("expect.cpus", CONF_INT, "0", 0, 65536, "processors",
+        "processors that are online; 0: not checked"),
+    ROW("expect.cpu_mhz", CONF_INT, "0", 0, 20000, "MHz",
+        "clock that the fastest processor shows at least; 0: not checked"),
+    ROW("expect.memory", CONF_SIZE, "0", 0, 1e15, "bytes",
+        "memory, as 512G; 3 percent less are allowed; 0: not checked"),
+    ROW("expect.interfaces", CONF_LIST, "", 0, 0, "",
+        "network interfaces that must be up"),
+    ROW("expect.interface_speed", CONF_INT, "0", 0, 1e7, "Mb/s",
+        "speed of these interfaces; 0: not checked"),
+    ROW("expect.gpus", CONF_INT, "-1", -1, 64, "GPUs",
+        "GPUs; -1: as many as the driver shows"),
+    ROW("expect.gpu_nvlinks", CONF_INT, "-1", -1, 64, "links",
+        "active NVLinks of each GPU; -1: as many as the model has"),
+    ROW("memory.free_percent", CONF_REAL, "5", 0, 100, "%",
+        "memory free at least"),
+    ROW("memory.corrected_errors", CONF_INT, "1000", 0, 1e15, "errors",
+        "corrected memory errors since boot at most"),
+    ROW("load.per_cpu", CONF_REAL, "2", 0, 1000, "",
+        "load average of one minute at most, for each processor"),
+    ROW("load.stuck", CONF_INT, "4", 0, 1e6, "processes",
+        "processes in uninterruptible sleep at most"),
+    ROW("load.zombies", CONF_INT, "200", 0, 1e6, "processes",
+        "zombie processes at most"),
+    ROW("disk.free_percent", CONF_REAL, "3", 0, 100, "%",
+        "space and inodes free at least, on each disk below"),
+    ROW("disk.paths", CONF_LIST, "/\n/tmp\n/var\n/run", 0, 0, "",
+        "folders whose disks are looked at"),
+    ROW("time.max_error", CONF_REAL, "1", 0, 3600, "s",
+        "the clock's estimated error at most"),
+    ROW("klog.window", CONF_DURATION, "24h", 60, 1e9, "s",
+        "older lines of the kernel log are not looked at"),
+    ROW("user.write_mb_per_s", CONF_REAL, "20", 0, 1e6, "MB/s",
+        "speed of writing to the run directory at least"),
+    ROW("gpu.temperature_margin", CONF_INT, "5", 0, 100, "degrees",
+        "distance from the slowdown temperature at least"),
+    ROW("gpu.ecc_corrected_dram", CONF_INT, "20000000", 0, 1e15, "errors",
+        "corrected errors of the GPU's memory at most"),
+    ROW("gpu.ecc_corrected_sram", CONF_INT, "10000", 0, 1e15, "errors",
+        "corrected errors of the GPU's caches at most"),
+    ROW("gpu.pages_retired", CONF_INT, "60", 0, 64, "pages",
+        "retired memory pages at most"),
+    ROW("gpu.rows_remapped", CONF_INT, "512", 0, 1e6, "rows",
+        "memory rows remapped after uncorrected errors at most"),
+    ROW("gpu.memory_used", CONF_SIZE, "1G", 0, 1e12, "bytes",
+        "memory in use on an idle GPU at most"),
+    ROW("gpu.pcie_replays", CONF_INT, "1000", 0, 1e9, "",
+        "repeated PCI transfers since the driver was loaded at most"),
+};
+
+enum { ROWS_N = sizeof rows / sizeof *rows };
+
+/* The rows above and `severity.CODE` for each finding. */
+static struct conf_row all[ROWS_N + F_CODE_N];
+static char severity_keys[F_CODE_N][64];
+
+static void make_rows(void)
+{
+    if (all[0].key)
+        return;
+    memcpy(all, rows, sizeof rows);
+    for (int i = 0; i < F_CODE_N; i++) {
+        snprintf(severity_keys[i], sizeof severity_keys[i], "severity.%s",
+                 catalog[i].code);
+        all[ROWS_N + i] = (struct conf_row){
+            .key = severity_keys[i],
+            .type = CONF_CHOICE,
+            .fallback = finding_severity_names[catalog[i].severity],
+            .unit = "",
+            .choices = "info|warn|unknown|drain|fail",
+            .doc = catalog[i].message,
+        };
+    }
+}
+
+struct conf *site_open(const char *path, struct err *err)
+{
+    make_rows();
+    struct conf *site = conf_create(all, ROWS_N + F_CODE_N, err);
+    if (!site)
+        return NULL;
+    if (!path && file_exists(SITE_FILE))
+        path = SITE_FILE;
+    if ((path && conf_read_file(site, path, err)) || conf_check(site, err)) {
+        conf_destroy(site);
+        return NULL;
+    }
+    return site;
+}
+
+enum finding_severity site_severity(const struct conf *site,
+                                    enum finding_code code)
+{
+    const char *name = conf_text(site, severity_keys[code]);
+    for (int i = 0; i < FINDING_SEVERITY_N; i++)
+        if (!strcmp(finding_severity_names[i], name))
+            return (enum finding_severity)i;
+    return catalog[code].severity;
+}
+
+void site_help(struct sbuf *out)
+{
+    conf_help(rows, ROWS_N, out);
+}
