@@ -17,6 +17,8 @@ static const struct verb {
 } verbs[] = {
     {"plan", verb_plan, "check a run.yaml and show what it would do"},
     {"health", verb_health, "look at this node and say what is wrong"},
+    {"status", verb_status, "how a run is doing now"},
+    {"report", verb_report, "what became of a run"},
     {"data", verb_data, "token files from text, and a look into them"},
 };
 #define VERBS_N ((int)(sizeof verbs / sizeof *verbs))

@@ -14,7 +14,8 @@
 #include "runner/data/tokens.h"
 
 static const char usage[] =
-    "usage: koboshi data build --tokenizer T --output PREFIX [options] FILE...\n"
+    "usage: koboshi data build --tokenizer T --output PREFIX [options]\n"
+    "                          FILE...\n"
     "       koboshi data inspect [--tokenizer T] PREFIX\n"
     "       koboshi data verify [--tokenizer T | --vocab N] PREFIX\n"
     "       koboshi data decode --tokenizer T [--document N] PREFIX\n"

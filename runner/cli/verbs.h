@@ -6,6 +6,8 @@
 
 int verb_plan(int argc, char **argv);
 int verb_health(int argc, char **argv);
+int verb_status(int argc, char **argv);
+int verb_report(int argc, char **argv);
 int verb_data(int argc, char **argv);
 
 #endif

@@ -5,6 +5,9 @@ libkb_journal_a_SOURCES = \
 	runner/journal/journal.c runner/journal/journal.h \
 	runner/journal/metrics.c runner/journal/fields.h \
 	runner/journal/read.c \
+	runner/journal/chronicle.c runner/journal/chronicle.h \
+	runner/journal/chronicle_print.c \
+	runner/journal/chronicle_read.c runner/journal/chronicle_private.h \
 	runner/journal/tb_record.c runner/journal/tb_record.h \
 	runner/journal/tboard.c
 libkb_journal_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
