@@ -1,1 +1,3 @@
-# man
+# man: pages; tests/lint/t_man.t and tests/plan/test_man hold them against the
+# programs and the rows.
+dist_man_MANS += man/koboshi.1 man/koboshi.7 man/koboshi.yaml.5

@@ -7,3 +7,6 @@ tests_lint_plan_keys_LDADD = $(PLAN_LIBS)
 check_PROGRAMS += tests/plan/test_memory
 tests_plan_test_memory_LDADD = libkb_optim.a $(MODEL_LIBS)
 tests_plan_test_memory_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+check_PROGRAMS += tests/plan/test_man
+tests_plan_test_man_CPPFLAGS = $(AM_CPPFLAGS) -DMAN_DIR='"$(abs_top_srcdir)/man"'
+tests_plan_test_man_LDADD = $(PLAN_LIBS)
