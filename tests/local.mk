@@ -67,3 +67,4 @@ include tests/journal/local.mk
 include tests/model/local.mk
 include tests/plan/local.mk
 include tests/cli/local.mk
+include tests/ckpt/local.mk
