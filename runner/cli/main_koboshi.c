@@ -38,8 +38,11 @@ static int no_verb(const char *name)
         if (str_distance(verbs[i].name, name) <
             str_distance(verbs[best].name, name))
             best = i;
-    log_error("no verb '%s'; did you mean '%s'? see koboshi help", name,
-              verbs[best].name);
+    if (str_distance(verbs[best].name, name) <= 3)
+        log_error("no verb '%s'; did you mean '%s'? see koboshi help", name,
+                  verbs[best].name);
+    else
+        log_error("no verb '%s'; see koboshi help", name);
     return KB_EXIT_REQUEST;
 }
 
