@@ -13,7 +13,6 @@ struct attn {
     const struct attn_grad *g;
     real *ws;
     int64_t strip;  /* elements of a worker's scratch */
-    int64_t Nq;
     int blocks;     /* of the longest sequence */
     int sequences;
 };
@@ -32,6 +31,15 @@ static struct span attn_span(const struct attn_args *a, int sequence)
     }
     return (struct span){(int64_t)sequence * a->Tq, sequence * a->k_seq,
                          a->Tq, a->Tk};
+}
+
+/* lse is [B, H, Tq]; with documents [H, N]. */
+static int64_t lse_at(const struct attn_args *a, struct span s, int sequence,
+                      int h)
+{
+    if (a->cu_seqlens)
+        return (int64_t)h * a->cu_seqlens[a->docs] + s.q0;
+    return ((int64_t)sequence * a->H + h) * a->Tq;
 }
 
 CLONES static real row_max(const real *x, int n)
@@ -107,7 +115,7 @@ static void attn_fwd_task(void *ctx, int64_t task, int worker)
         for (int j = n; j < keys; j++)
             row[j] = 0;
         if (a->lse)
-            ((real *)a->lse)[h * p->Nq + s.q0 + r0 + i] =
+            ((real *)a->lse)[lse_at(a, s, sequence, h) + r0 + i] =
                 m + (real)exact_log(sum);
     }
     cpu_gemm(false, false, rows, a->D, keys, 1, S, keys, v, a->v_row, 0, o,
@@ -135,8 +143,8 @@ static real row_dot(const real *x, const real *y, int n)
     return s;
 }
 
-static void attn_bwd_block(const struct attn *p, struct span s, int h, int r0,
-                           real *S)
+static void attn_bwd_block(const struct attn *p, struct span s, int sequence,
+                           int h, int r0, real *S)
 {
     const struct attn_args *a = p->a;
     const struct attn_grad *g = p->g;
@@ -157,7 +165,7 @@ static void attn_bwd_block(const struct attn *p, struct span s, int h, int r0,
              keys);
     for (int i = 0; i < rows; i++)
         row_bwd(S + (int64_t)i * keys, dP + (int64_t)i * keys,
-                ((const real *)a->lse)[h * p->Nq + s.q0 + r0 + i],
+                ((const real *)a->lse)[lse_at(a, s, sequence, h) + r0 + i],
                 row_dot(o + i * a->o_row, d_o + i * a->o_row, D),
                 keys - rows + i + 1, keys);
     cpu_gemm(true, false, keys, D, rows, 1, S, keys, d_o, a->o_row, 1,
@@ -184,7 +192,8 @@ static void attn_bwd_task(void *ctx, int64_t task, int worker)
     }
     for (int h = kh * group; h < (kh + 1) * group; h++)
         for (int r0 = 0; r0 < s.Tq; r0 += BLOCK)
-            attn_bwd_block(p, s, h, r0, p->ws + worker * p->strip);
+            attn_bwd_block(p, s, sequence, h, r0,
+                           p->ws + worker * p->strip);
 }
 
 static enum kstatus attn_init(struct attn *p, struct exec *ex,
@@ -199,7 +208,6 @@ static enum kstatus attn_init(struct attn *p, struct exec *ex,
     p->ws = ex->ws;
     p->strip = 2ll * BLOCK * longest_k;
     p->sequences = a->cu_seqlens ? a->docs : a->B;
-    p->Nq = a->cu_seqlens ? a->cu_seqlens[a->docs] : (int64_t)a->B * a->Tq;
     p->blocks = (longest_q + BLOCK - 1) / BLOCK;
     if (cpu_attn_ws(longest_k) > ex->ws_bytes)
         return K_NOMEM;

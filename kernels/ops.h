@@ -57,7 +57,8 @@ struct attn_args {
     int64_t q_row, k_row, v_row;
     void *o;               /* [Nq, H, D], row o_row */
     int64_t o_row;
-    void *lse;             /* [H, Nq] stat, natural log; NULL in decode */
+    void *lse;             /* [B, H, Tq] stat ([H, N] with cu_seqlens), natural
+                            * log; NULL in decode */
     int H, K, D;
     int B;                 /* sequences; each Tq queries against Tk keys */
     int Tq, Tk;            /* causal, aligned at the end: query i of Tq sees

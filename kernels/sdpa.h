@@ -7,7 +7,6 @@
  * Tq == Tk, D a multiple of 8 and at most 128 (256 forward only). Graphs are
  * built once a shape and kept; building takes a good part of a second, so the
  * first step pays for it.
- * lse lies as [B, H, Tq] here: only this backend reads it.
  */
 #ifndef KB_KERNELS_SDPA_H
 #define KB_KERNELS_SDPA_H

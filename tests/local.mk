@@ -74,3 +74,10 @@ include tests/model/local.mk
 include tests/plan/local.mk
 include tests/cli/local.mk
 include tests/ckpt/local.mk
+if HAVE_CUDA
+# by hand, on a machine with a GPU: see tests/gpu/ops.sh
+EXTRA_PROGRAMS = tests/gpu/test_ops_cuda
+tests_gpu_test_ops_cuda_SOURCES = $(ops_test_sources)
+tests_gpu_test_ops_cuda_LDADD = $(KERNELS_CUDA_LIBS) $(KERNELS_LIBS)
+endif
+EXTRA_DIST += tests/gpu/ops.sh tests/gpu/sdpa_check.cu

@@ -1,0 +1,110 @@
+/* cuda_head_loss - head and cross-entropy in chunks of tokens; logits of one
+ * chunk live in scratch. */
+#include "kernels/cuda.h"
+
+#define CHUNK_BYTES ((int64_t)1 << 30)
+
+/* Equal chunks of a multiple of 128 tokens, logits within CHUNK_BYTES. */
+static int64_t chunk_rows(enum dtype act, int64_t N, int Vp)
+{
+    int64_t most = CHUNK_BYTES / ((int64_t)Vp * (int64_t)dtype_bytes(act));
+    int64_t chunks;
+
+    most = most < 128 ? 128 : most / 128 * 128;
+    chunks = (N + most - 1) / most;
+    return ((N + chunks - 1) / chunks + 127) / 128 * 128;
+}
+
+static size_t rows_bytes(int64_t rows)
+{
+    return ((size_t)rows * 4 * sizeof(double) + 255) / 256 * 256;
+}
+
+size_t cuda_head_ws(enum dtype act, int64_t N, int Vp)
+{
+    int64_t rows = N > 0 ? chunk_rows(act, N, Vp) : 0;
+
+    return rows_bytes(rows) + (size_t)rows * Vp * dtype_bytes(act);
+}
+
+struct chunk {
+    const char *x;
+    char *dx;
+    void *logits;
+    double *row;
+    int64_t rows;
+    size_t scratch_used;
+};
+
+static enum kstatus chunk_logits(struct exec *ex, const struct chunk *c,
+                                 const struct weight *w)
+{
+    struct product p = {.tb = true, .M = c->rows, .N = w->out, .K = w->in,
+                        .A = c->x, .lda = w->in, .B = w->data, .ldb = w->in,
+                        .C = c->logits, .ldc = w->out, .out = ex->act};
+
+    return cuda_product(ex, &p);
+}
+
+static enum kstatus chunk_grads(struct exec *ex, const struct chunk *c,
+                                const struct weight *w)
+{
+    struct product dx = {.M = c->rows, .N = w->in, .K = w->out,
+                         .A = c->logits, .lda = w->out, .B = w->data,
+                         .ldb = w->in, .C = c->dx, .ldc = w->in,
+                         .out = ex->act};
+    struct product dw = {.ta = true, .M = w->out, .N = w->in, .K = c->rows,
+                         .A = c->logits, .lda = w->out, .B = c->x,
+                         .ldb = w->in, .C = w->grad, .ldc = w->in,
+                         .out = ex->grad, .add = true,
+                         .scratch_used = c->scratch_used};
+    enum kstatus s = cuda_product(ex, &dx);
+
+    return s || !w->grad ? s : cuda_product(ex, &dw);
+}
+
+enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
+                            const void *x, const struct weight *w,
+                            const int32_t *labels, const uint8_t *mask,
+                            double scale, double z, int64_t N, int V)
+{
+    size_t row_bytes = dtype_bytes(ex->act) * (size_t)w->in;
+    int64_t most = N > 0 ? chunk_rows(ex->act, N, w->out) : 0;
+    struct chunk c = {.scratch_used = cuda_head_ws(ex->act, N, w->out)};
+    enum kstatus s = K_OK;
+
+    if (w->in_out || V > w->out)
+        return K_INVALID;
+    if (!(c.row = cuda_scratch(ex, c.scratch_used)))
+        return cuda_failed(ex, K_NOMEM, "head_loss", "scratch too small");
+    c.logits = (char *)c.row + rows_bytes(most);
+    for (int64_t n = 0; n < N && !s; n += most) {
+        c.rows = N - n < most ? N - n : most;
+        c.x = (const char *)x + n * row_bytes;
+        c.dx = dx ? (char *)dx + n * row_bytes : NULL;
+        if ((s = chunk_logits(ex, &c, w)))
+            break;
+        s = cuda_head_rows(ex, c.logits, c.row, labels + n,
+                           mask ? mask + n : NULL, scale, z, (int)c.rows, V,
+                           w->out, dx != NULL);
+        if (!s)
+            s = cuda_head_sums(ex, sums, c.row, (int)c.rows);
+        if (!s && dx)
+            s = chunk_grads(ex, &c, w);
+    }
+    if (s == K_UNSUPPORTED)
+        cuda_failed(ex, s, "head_loss", "cublasLt has no algorithm for it");
+    return s;
+}
+
+enum kstatus cuda_head_logits(struct exec *ex, void *logits, const void *x,
+                              const struct weight *w, int64_t N, int V)
+{
+    struct product p = {.tb = true, .M = N, .N = V, .K = w->in, .A = x,
+                        .lda = w->in, .B = w->data, .ldb = w->in, .C = logits,
+                        .ldc = V, .out = DT_F32};
+
+    if (w->in_out || V > w->out)
+        return K_INVALID;
+    return cuda_product(ex, &p);
+}

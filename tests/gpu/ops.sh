@@ -1,0 +1,49 @@
+#!/bin/bash
+# ops - check and time every CUDA operation on this machine's GPU.
+#
+#   tests/gpu/ops.sh BINARY OUT [check|bench|sanitize]...
+#
+# BINARY: tests/gpu/test_ops_cuda of a build. Parts run in turn, each within its
+# own limit; logs go to OUT; the last lines are a table of verdicts.
+bin=$1 out=$2
+shift 2
+parts=${*:-check bench sanitize}
+mkdir -p "$out"
+
+verdict() { # name log
+    if grep -q '^Bail out\|^not ok' "$2" || ! grep -q '^1\.\.' "$2"; then
+        echo "FAIL $1: $(grep -c '^not ok' "$2") not ok, $(grep -c '^ok' "$2") ok"
+        grep -v '^ok' "$2" | head -40
+    else
+        echo "pass $1: $(grep -c '^ok' "$2") ok"
+    fi
+}
+
+check() {
+    for mode in "--dtype f32" "--dtype bf16" "--dtype f16" "--dtype bf16 --grad-bf16"; do
+        log=$out/check-$(echo "$mode" | tr -dc 'a-z0-9').tap
+        timeout 120 "$bin" --cuda $mode >"$log" 2>&1
+        verdict "check $mode" "$log"
+    done
+}
+
+bench() {
+    timeout 200 "$bin" --cuda --dtype bf16 --bench >"$out/bench-bf16.txt" 2>&1
+    cat "$out/bench-bf16.txt"
+}
+
+# The products' library is slow under the tools: the small operations.
+sanitize() {
+    for tool in memcheck racecheck initcheck; do
+        for op in norm qk swiglu embed adamw attn; do
+            log=$out/$tool-$op.txt
+            timeout 90 compute-sanitizer --tool $tool --error-exitcode 9 \
+                "$bin" --cuda --dtype bf16 --op $op >"$log" 2>&1
+            echo "$tool $op: exit $?, $(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$log")"
+        done
+    done
+}
+
+for part in $parts; do
+    $part
+done
