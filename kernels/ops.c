@@ -2,6 +2,7 @@
 #include "kernels/ops.h"
 
 #include <cblas.h>
+#include <strings.h>
 
 #include "kernels/pool.h"
 
@@ -30,4 +31,27 @@ void ops_cpu_threads(int threads)
 const char *ops_cpu_core(void)
 {
     return openblas_get_corename();
+}
+
+const char *ops_cpu_core_best(void)
+{
+    static const char *const old[] = {"Prescott", "Core2", "Penryn",
+                                      "Dunnington", "Nehalem", "Atom",
+                                      "generic", "Unknown"};
+    const char *found = openblas_get_corename();
+    bool is_old = false;
+
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        is_old |= !strcasecmp(found, old[i]);
+#if defined(__x86_64__)
+    if (is_old && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (is_old && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("fma"))
+        return "Haswell";
+#endif
+    return found;
 }

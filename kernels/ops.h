@@ -216,6 +216,9 @@ size_t ops_workspace_bytes(const struct ops *ops, enum dtype act, int64_t N,
 void ops_cpu_threads(int threads);
 /* OpenBLAS's name of the processor's core, as it chose or was told. */
 const char *ops_cpu_core(void);
+/* The core type to pin: OpenBLAS's own choice, but for processors newer than
+ * the library, which it takes for very old ones. */
+const char *ops_cpu_core_best(void);
 
 #ifdef __cplusplus
 }

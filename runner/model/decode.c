@@ -59,11 +59,12 @@ static void cache_carve(const struct shape *s, int B, int T, enum dtype act,
         *c = made;
 }
 
-int64_t model_cache_bytes(const struct model *m, int B, int T_cache)
+int64_t model_cache_bytes(const struct plan *plan, enum dtype act, int B,
+                          int T_cache)
 {
     struct carver carver = {0};
-    cache_carve(m->s, B, T_cache, m->ex->act, m->ex->stat, logits_dtype(m),
-                &carver, NULL);
+    enum dtype stat = act == DT_F64 ? DT_F64 : DT_F32;
+    cache_carve(&plan->shape, B, T_cache, act, stat, stat, &carver, NULL);
     return carver.bytes;
 }
 

@@ -67,8 +67,9 @@ struct kv_cache;
 struct kv_cache *model_cache_create(struct model *model, int B, int T_cache,
                                     struct err *err);
 void model_cache_destroy(struct kv_cache *cache); /* the arena keeps its part */
-/* Arena bytes that a cache takes. */
-int64_t model_cache_bytes(const struct model *model, int B, int T_cache);
+/* Arena bytes that a cache takes; act: what the model's weights are. */
+int64_t model_cache_bytes(const struct plan *plan, enum dtype act, int B,
+                          int T_cache);
 /* tokens [B, T] continue each sequence at `past`; logits [B, V] of the last
  * position in host memory, float. */
 int model_decode(struct model *model, struct kv_cache *cache, int B, int T,
