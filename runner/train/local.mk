@@ -1,1 +1,14 @@
 # runner/train
+bin_PROGRAMS += koboshi-train
+koboshi_train_SOURCES = runner/train/main_train.c runner/train/train.h \
+	runner/train/options.c runner/train/site.c runner/train/site.h \
+	runner/train/attempt.c runner/train/state.c runner/train/resume.c \
+	runner/train/feed.c runner/train/step.c runner/train/validate.c \
+	runner/train/schedule.c runner/train/schedule.h \
+	runner/train/guard.c runner/train/guard.h \
+	runner/train/report.c runner/train/report.h \
+	runner/train/save.c runner/train/lines.c runner/train/stop.c \
+	runner/train/loop.c runner/train/blas.c
+koboshi_train_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+koboshi_train_LDADD = libkb_model.a libkb_optim.a $(CKPT_LIBS) $(DATA_LIBS) \
+	$(JOURNAL_LIBS) $(COMM_LIBS) $(PLAN_LIBS) $(KERNELS_LIBS) $(BASE_LIBS)

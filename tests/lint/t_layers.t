@@ -14,9 +14,10 @@ runner/cli:       runner/plan runner/journal runner/base health
 runner/supervise: runner/base runner/plan runner/journal runner/ckpt/catalog.h
 runner/supervise: health/finding.h
 runner/train:     runner/data runner/model runner/optim runner/comm runner/ckpt
-runner/train:     runner/journal runner/plan kernels/device.h runner/base
+runner/train:     runner/journal runner/plan kernels/device.h kernels/exec.h
+runner/train:     runner/base
 runner/serve:     runner/model runner/data/tokenizer.h runner/ckpt runner/comm
-runner/serve:     runner/plan kernels/device.h runner/base
+runner/serve:     runner/plan kernels/device.h kernels/exec.h runner/base
 runner/ckpt:      runner/comm runner/plan kernels/device.h kernels/view.h
 runner/ckpt:      runner/base
 runner/optim:     kernels runner/comm runner/plan runner/base
@@ -37,17 +38,17 @@ spank:
 runner/cli:
 runner/supervise: supervise.h
 runner/train:     train.h
-runner/serve:     serve.h
+runner/serve:     serve.h sample.h
 runner/ckpt:      ckpt.h catalog.h
 runner/optim:     optim.h
 runner/model:     model.h
-runner/data:      data.h tokenizer.h build.h corpus.h tokens.h
+runner/data:      data.h tokenizer.h tokens.h build.h corpus.h tokens.h
 runner/comm:      comm.h
 runner/plan:      plan.h shape.h batch.h sizes.h
-runner/journal:   journal.h chronicle.h mlflow.h
+runner/journal:   journal.h
 health:           health.h finding.h
 health/active:
-kernels:          ops.h device.h view.h
+kernels:          ops.h device.h exec.h view.h
 runner/base:      all
 '
 

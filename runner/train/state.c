@@ -1,0 +1,132 @@
+/* state - device, arena, model, optimizer, batches: made once, by the plan. */
+#include "runner/train/train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum dtype act_of(const struct plan *plan)
+{
+    static const enum dtype dtypes[] = {
+        [PLAN_FP32] = DT_F32, [PLAN_FP64] = DT_F64, [PLAN_BF16] = DT_BF16,
+        [PLAN_FP16] = DT_F16,
+    };
+    return dtypes[plan->precision];
+}
+
+static int64_t workspace_bytes(const struct plan *plan, const struct ops *ops,
+                               enum dtype act)
+{
+    const struct shape *s = &plan->shape;
+    return (int64_t)ops_workspace_bytes(
+        ops, act, (int64_t)plan->micro_batch * plan->seq_len, s->C, s->F, s->H,
+        s->K, s->D, s->Vp, plan->micro_batch, plan->seq_len);
+}
+
+/* The plan's row of that name. */
+static int64_t planned(const struct plan *plan, const char *what)
+{
+    for (int i = 0; i < plan->memory_n; i++)
+        if (strcmp(plan->memory[i].what, what) == 0)
+            return plan->memory[i].bytes;
+    return 0;
+}
+
+/* All rows but what lies in host memory. */
+static int64_t planned_arena(const struct plan *plan)
+{
+    return plan->memory_bytes - planned(plan, "checkpoint snapshot");
+}
+
+static int device_failed(const struct train *t, const char *what,
+                         enum kstatus k, struct err *err)
+{
+    const char *said = device_error(t->device);
+    return err_set_class(
+        err, k == K_DEVICE ? ERR_GPU : k == K_NOMEM ? ERR_REQUEST : ERR_RANK,
+        "train: %s failed: %s%s", what, said && *said ? said : "no memory",
+        k == K_NOMEM ? "; a smaller train.micro_batch or train.recompute helps"
+                     : "");
+}
+
+/* Everything that the arena will hold was counted by the plan. */
+static int arena_open(struct train *t, struct err *err)
+{
+    enum kstatus k = exec_init(&t->ex, t->device, act_of(&t->plan), DT_F32, 0,
+                               t->plan.deterministic);
+    if (k != K_OK)
+        return device_failed(t, "opening the operations", k, err);
+    int64_t ws = planned(&t->plan, "operations");
+    if (workspace_bytes(&t->plan, t->ex.ops, t->ex.act) > ws)
+        return err_set(err, "train: the operations need more scratch than the "
+                       "%lld bytes planned", (long long)ws);
+    k = device_arena(t->device, (size_t)planned_arena(&t->plan));
+    if (k != K_OK)
+        return device_failed(t, "taking memory", k, err);
+    t->ex.ws = device_alloc(t->device, (size_t)ws);
+    t->ex.ws_bytes = (size_t)ws;
+    t->sums = device_alloc(t->device, 4 * sizeof(double));
+    t->h_sums = device_alloc_host(t->device, 4 * sizeof(double));
+    if (!t->ex.ws || !t->sums || !t->h_sums)
+        return device_failed(t, "carving memory", K_NOMEM, err);
+    return 0;
+}
+
+static int optim_open(struct train *t, struct err *err)
+{
+    struct param *params;
+    int n = model_params(t->model, &params);
+    struct optim_tensor *tensors = calloc((size_t)n, sizeof *tensors);
+    if (!tensors)
+        return err_set(err, "train: no memory for the optimizer's table");
+    for (int i = 0; i < n; i++) {
+        const struct param *p = &params[i];
+        tensors[i] = (struct optim_tensor){
+            .dims = p->dims, .n = p->n, .data = p->data, .grad = p->grad,
+            .decay = p->decay, .bucket = p->bucket,
+        };
+        memcpy(tensors[i].name, p->name, sizeof p->name);
+        memcpy(tensors[i].shape, p->shape, sizeof p->shape);
+        memcpy(tensors[i].offset, p->offset, sizeof p->offset);
+        memcpy(tensors[i].extent, p->extent, sizeof p->extent);
+    }
+    t->optim = optim_create(&t->plan, t->comm, &t->ex, tensors, n, err);
+    free(tensors);
+    return t->optim ? 0 : -1;
+}
+
+int state_open(struct train *t, struct err *err)
+{
+    if (arena_open(t, err) != 0 ||
+        schedule_make(&t->plan, &t->schedule, err) != 0)
+        return -1;
+    t->model = model_create(&t->plan, t->comm, &t->ex, true,
+                            t->schedule.slots, err);
+    if (!t->model || model_init_weights(t->model, t->plan.seed, err) != 0 ||
+        optim_open(t, err) != 0 ||
+        feed_open(&t->feed, &t->plan, t->device, t->ex.stream, err) != 0)
+        return -1;
+    guard_init(&t->guard, t->plan.guard_window, t->plan.guard_sigma);
+    int64_t used = (int64_t)device_arena_used(t->device);
+    int64_t said = planned_arena(&t->plan);
+    return used == said ? 0
+                        : err_set(err, "train: %lld bytes of device memory "
+                                  "planned, %lld used", (long long)said,
+                                  (long long)used);
+}
+
+void state_close(struct train *t)
+{
+    ckpt_close(t->ckpt);
+    free(t->views);
+    data_close(t->train);
+    data_close(t->valid);
+    optim_destroy(t->optim);
+    model_destroy(t->model);
+    schedule_release(&t->schedule);
+    exec_release(&t->ex);
+    journal_close(t->metrics);
+    tboard_close(t->tboard);
+    comm_close(t->comm);
+    device_destroy(t->device);
+    report_close(&t->report);
+}

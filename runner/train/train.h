@@ -1,0 +1,167 @@
+/* train - private to koboshi-train: everything that a rank holds.
+ *
+ * Parameters, optimizer, data cursor, guard and step are the only mutable
+ * things; the plan is fixed before anything is allocated. Each part is one
+ * file; main_train.c is the table of contents.
+ */
+#ifndef KB_TRAIN_TRAIN_H
+#define KB_TRAIN_TRAIN_H
+
+#include <jansson.h>
+#include <limits.h>
+
+#include "kernels/exec.h"
+#include "runner/base/contract.h"
+#include "runner/ckpt/ckpt.h"
+#include "runner/comm/comm.h"
+#include "runner/data/data.h"
+#include "runner/journal/journal.h"
+#include "runner/model/model.h"
+#include "runner/optim/optim.h"
+#include "runner/plan/plan.h"
+#include "runner/train/guard.h"
+#include "runner/train/report.h"
+#include "runner/train/schedule.h"
+
+/* ---- options.c ----------------------------------------------------------- */
+struct options {
+    char config[PATH_MAX];   /* "" : none given */
+    char run_dir[PATH_MAX];  /* "": the plan's */
+    int attempt;             /* 0: unsupervised */
+    long job;                /* 0: not under Slurm */
+    bool help, print_blas_core;
+};
+/* Environment (lookup: a variable's value or NULL), then flags. */
+int options_read(int argc, char **argv,
+                 const char *(*lookup)(const char *name), struct options *ret,
+                 struct err *err);
+void options_help(struct sbuf *out);
+
+/* ---- feed.c: micro-batches from token files to device memory ------------- */
+#define FEED_N 2
+struct feed {
+    struct device *device;
+    stream_t stream;
+    bool direct;             /* host and device memory are one: no copy */
+    struct batch host[FEED_N], dev[FEED_N];
+    event_t used[FEED_N];    /* the host buffer may be written again */
+    int at;
+};
+int feed_open(struct feed *feed, const struct plan *plan,
+              struct device *device, stream_t stream, struct err *err);
+/* Samples first .. first + micro_batch; the batch is valid until FEED_N - 1
+ * later calls. NULL on error. */
+const struct batch *feed_next(struct feed *feed, struct data *data,
+                              int64_t first, struct err *err);
+
+/* ---- save.c: checkpoints not yet proved healthy -------------------------- */
+#define SAVED_MAX 16
+struct saved_ckpt {
+    char name[64];
+    int64_t step;            /* counted from here */
+};
+struct saved {
+    struct saved_ckpt at[SAVED_MAX];
+    int n;
+};
+void saved_add(struct saved *saved, const char *name, int64_t step);
+/* Takes the oldest one if it lies at or before `until`. */
+bool saved_healthy(struct saved *saved, int64_t until, char name[64],
+                   int64_t *ret_step);
+void saved_doubt(struct saved *saved, int64_t step);
+
+/* ---- The rank ------------------------------------------------------------ */
+/* This rank's requests, carried in the step's reduction. */
+enum train_flag {
+    FLAG_STOP = 1, /* save and leave */
+    FLAG_SAVE = 2, /* save and go on */
+    FLAG_BUSY = 4, /* a checkpoint is being written here */
+};
+
+struct train {
+    struct options options;
+    struct plan plan;
+    struct comm_place place;
+    struct report report;
+    struct comm *comm;
+    struct device *device;
+    struct exec ex;
+    struct model *model;
+    struct optim *optim;
+    struct data *train, *valid; /* valid NULL: none */
+    struct ckpt *ckpt;
+    struct view *views;         /* what it saves */
+    struct feed feed;
+    struct schedule schedule;
+    struct guard guard;
+    struct saved saved;         /* rank 0 */
+    double *sums;               /* [4] device */
+    double *h_sums;             /* [4] host */
+    /* where the run is */
+    int64_t step;               /* finished */
+    int64_t consumed;           /* samples */
+    int64_t skipped, nan;       /* steps without an update; not finite */
+    /* rank 0 alone */
+    struct journal *metrics;
+    struct tboard *tboard;
+    /* since the last line */
+    double mark_s, data_wait_s, ckpt_wait_s, started_s, status_s;
+    int64_t mark_step, start_step;
+    double valid_loss;          /* NAN: not since the last line */
+    bool unsupervised;
+};
+
+/* ---- state.c: making and ending all of it -------------------------------- */
+/* Device memory is taken as planned, to the byte; a difference is an error. */
+int state_open(struct train *t, struct err *err);
+void state_close(struct train *t);
+
+/* ---- attempt.c ----------------------------------------------------------- */
+/* Without a supervisor: rank 0 makes the attempt's folder, start.json and
+ * run.yaml; everyone learns the number. */
+int attempt_make(struct train *t, const struct conf *conf, struct err *err);
+/* KB_ATTEMPT_FMT of this run, joined with name ("" : the folder). */
+int attempt_path(const struct train *t, const char *name, char *dst,
+                 size_t dst_bytes, struct err *err);
+
+/* ---- blas.c: the core type pinned, without a supervisor ------------------ */
+/* Starts this program again with the configured, recorded or best core type,
+ * where that is another than OpenBLAS chose. Not called where the environment
+ * has chosen. */
+#define BLAS_CORE_ENV "OPENBLAS_CORETYPE"
+int blas_pin(const struct conf *conf, char **argv, struct err *err);
+/* All ranks have the same; into conf, for run.yaml. */
+int blas_agree(const struct train *t, struct conf *conf, struct err *err);
+
+/* ---- resume.c ------------------------------------------------------------ */
+/* Newest valid checkpoint, or weights by seed. */
+int resume_load(struct train *t, struct err *err);
+json_t *resume_state(const struct train *t);
+
+/* ---- step.c -------------------------------------------------------------- */
+int step_run(struct train *t, struct optim_result *ret, struct err *err);
+
+/* ---- validate.c ---------------------------------------------------------- */
+int validate_run(struct train *t, double *ret_loss, struct err *err);
+
+/* ---- save.c: checkpoints from the loop's side ---------------------------- */
+/* wait: the last one is waited for, else the save may be skipped. */
+int save_begin(struct train *t, bool wait, bool busy, struct err *err);
+void save_poll(struct train *t);
+/* Nothing is being written any more; news are told. */
+int save_drain(struct train *t, struct err *err);
+
+/* ---- loop.c -------------------------------------------------------------- */
+/* Runs to the end; returns an enum kb_exit, -1 with err. */
+int loop_run(struct train *t, struct err *err);
+
+/* ---- lines.c: what people see -------------------------------------------- */
+void lines_start(const struct train *t);
+void lines_step(struct train *t, const struct optim_result *r);
+
+/* ---- stop.c -------------------------------------------------------------- */
+void stop_install(void);
+/* FLAG_STOP, FLAG_SAVE; a save request is taken by asking. */
+int64_t stop_flags(void);
+
+#endif

@@ -1,0 +1,6 @@
+# tests/train, tests/serve
+check_PROGRAMS += tests/train/test_guard tests/serve/test_sample
+tests_train_test_guard_SOURCES = tests/train/test_guard.c runner/train/guard.c
+tests_train_test_guard_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_train_test_guard_LDADD = $(BASE_LIBS)
+tests_serve_test_sample_LDADD = libkb_serve.a $(BASE_LIBS)
