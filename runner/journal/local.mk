@@ -12,3 +12,6 @@ libkb_journal_a_SOURCES = \
 	runner/journal/tboard.c
 libkb_journal_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 JOURNAL_LIBS = libkb_journal.a $(BASE_LIBS)
+# notice.h needs libcurl too.
+libkb_journal_a_SOURCES += runner/journal/notice.c runner/journal/notice.h
+NOTICE_LIBS = $(JOURNAL_LIBS) $(CURL_LIBS)

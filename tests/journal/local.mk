@@ -6,3 +6,6 @@ tests_journal_test_chronicle_CPPFLAGS = $(AM_CPPFLAGS) \
 tests_journal_test_chronicle_LDADD = $(JOURNAL_LIBS)
 tests_journal_test_journal_LDADD = $(JOURNAL_LIBS)
 tests_journal_test_tboard_LDADD = $(JOURNAL_LIBS)
+check_PROGRAMS += tests/journal/test_notice
+tests_journal_test_notice_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_journal_test_notice_LDADD = $(NOTICE_LIBS)
