@@ -279,7 +279,7 @@ void catalog_fill(struct finding *ret, enum finding_code code,
     str_copy(ret->evidence, sizeof ret->evidence, evidence);
 }
 
-int catalog_find(const char *code)
+int catalog_find_code(const char *code)
 {
     for (int i = 0; i < F_CODE_N; i++)
         if (!strcmp(catalog[i].code, code))

@@ -116,6 +116,6 @@ extern const struct catalog_row catalog[F_CODE_N];
 void catalog_fill(struct finding *ret, enum finding_code code,
                   const char *subject, const char *evidence);
 /* enum finding_code of a code, or -1. */
-int catalog_find(const char *code);
+int catalog_find_code(const char *code);
 
 #endif

@@ -30,6 +30,7 @@ static const struct {
     [ASKED_EXCLUDE] = {"exclude", 'x', NULL},
     [ASKED_ARRAY] = {"array", 'a', "ARRAY_INX"},
     [ASKED_CHDIR] = {"chdir", 'D', NULL},
+    [ASKED_WRAP] = {"wrap", 0, NULL},
     [ASKED_DISTRIBUTION] = {"distribution", 'm', "DISTRIBUTION"},
     [ASKED_NODELIST] = {"nodelist", 'w', NULL},
 };
@@ -37,7 +38,7 @@ static const struct {
 const char *const asked_names[ASKED_N] = {
     "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus",
     "gpus-per-node", "gres", "mem", "time", "exclude", "array", "chdir",
-    "distribution", "nodelist"};
+    "wrap", "distribution", "nodelist"};
 
 /* Letters that take no argument, and long options that take none or only
  * after '=': any other eats the next word. */

@@ -23,6 +23,7 @@ enum asked_key {
     ASKED_EXCLUDE,
     ASKED_ARRAY,
     ASKED_CHDIR,
+    ASKED_WRAP,
     ASKED_DISTRIBUTION,
     ASKED_NODELIST,
     ASKED_N

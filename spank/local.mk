@@ -6,6 +6,8 @@ spank_koboshi_so_SOURCES = $(base_free_sources) \
 	spank/args.c spank/args.h \
 	spank/cmdline.c spank/cmdline.h \
 	spank/context.h \
+	spank/drain.c spank/drain.h \
+	spank/gate.c health/finding.h \
 	spank/hostlist.c spank/hostlist.h \
 	spank/options.c spank/options.h \
 	spank/plugin.c \
@@ -14,6 +16,7 @@ spank_koboshi_so_SOURCES = $(base_free_sources) \
 	spank/script.c spank/script.h \
 	spank/srun.c \
 	spank/step.c \
+	spank/store.c spank/store.h \
 	spank/submit.c \
 	spank/wiring.c spank/wiring.h
 spank_koboshi_so_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/base/contract.h"
 #include "runner/base/str.h"
 #include "spank/say.h"
 
@@ -117,6 +118,27 @@ int slurm_spank_task_init(spank_t spank, int ac, char *av[])
 {
     if (!plugin.refused && spank_context() == S_CTX_REMOTE)
         step_task_init(spank);
+    return 0;
+}
+
+/* slurm_spank_init did not run in this process. */
+int slurm_spank_job_prolog(spank_t spank, int ac, char *av[])
+{
+    struct args args;
+    if (!getenv("SPANK_" KB_ENV_CONFIG) || is_other_release(spank))
+        return 0;
+    args_read(&args, ac, av);
+    gate_prolog(&args);
+    return 0;
+}
+
+int slurm_spank_job_epilog(spank_t spank, int ac, char *av[])
+{
+    struct args args;
+    if (!getenv("SPANK_" KB_ENV_CONFIG) || is_other_release(spank))
+        return 0;
+    args_read(&args, ac, av);
+    gate_epilog(&args);
     return 0;
 }
 

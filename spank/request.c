@@ -43,6 +43,8 @@ static void read_script(struct request *request)
     struct stat st;
     if (strcmp(request->program, "sbatch"))
         return;
+    if (*request->asked.value[ASKED_WRAP])
+        return;
     if (*request->asked.script)
         str_copy(path, sizeof path, request->asked.script);
     else if (!request->supplied ||
@@ -202,7 +204,8 @@ static void refuse_without_train(const struct request *request)
             say_error("--%s: needs --llm-train=FILE too", option_rows[i].name);
             exit(1);
         }
-    if (request->supplied && !*request->asked.script) {
+    if (request->supplied && !*request->asked.script &&
+        !*request->asked.value[ASKED_WRAP]) {
         say_error("no batch script, and --llm-train was not read as an "
                   "option; name a script or write --llm-train=FILE");
         exit(1);

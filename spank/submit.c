@@ -26,13 +26,17 @@ void submit_init(struct plugin *plugin)
     if (strcmp(request.program, "sbatch") || !request.asked.train ||
         !script_stdin_is_empty(STDIN_FILENO))
         return;
+    bool named =
+        *request.asked.script || *request.asked.value[ASKED_WRAP];
     if (file_join(path, sizeof path, plugin->args.datadir, SCRIPT_TEMPLATE,
                   &err) ||
-        script_supply(path, &err))
-        say_error("no batch script to run: %s; name one of your own",
-                  err.msg);
-    else
+        script_supply(path, &err)) {
+        if (!named)
+            say_error("no batch script to run: %s; name one of your own",
+                      err.msg);
+    } else {
         request.supplied = true;
+    }
 }
 
 void submit_post_opt(struct plugin *plugin, spank_t spank)

@@ -43,7 +43,13 @@ tests_base_test_conf_LDADD = $(BASE_LIBS)
 include tests/data/local.mk
 # tests/spank
 check_PROGRAMS += tests/spank/test_hostlist tests/spank/test_cmdline \
-	tests/spank/test_options tests/spank/test_wiring tests/spank/test_script
+	tests/spank/test_options tests/spank/test_wiring tests/spank/test_script \
+	tests/spank/test_drain tests/spank/test_store
+EXTRA_DIST += tests/system/t_gate.t
+tests_spank_test_drain_SOURCES = tests/spank/test_drain.c spank/drain.c
+tests_spank_test_drain_LDADD = $(BASE_LIBS)
+tests_spank_test_store_SOURCES = tests/spank/test_store.c spank/store.c
+tests_spank_test_store_LDADD = $(BASE_LIBS)
 tests_spank_test_hostlist_SOURCES = tests/spank/test_hostlist.c spank/hostlist.c
 tests_spank_test_hostlist_LDADD = $(BASE_LIBS)
 tests_spank_test_cmdline_SOURCES = tests/spank/test_cmdline.c spank/cmdline.c

@@ -94,7 +94,9 @@ void conf_help(const struct conf_row *rows, int rows_n, struct sbuf *out)
         if (!row->fallback)
             sbuf_puts(out, " (must be given)");
         else if (*row->fallback)
-            sbuf_printf(out, "=%s", row->fallback);
+            sbuf_puts(out, "=");
+        for (const char *p = row->fallback; p && *p; p++)
+            sbuf_add(out, *p == '\n' ? "," : p, 1); /* items of a list */
         sbuf_printf(out, "\n      %s [%s", row->doc,
                     row->type == CONF_CHOICE ? row->choices
                                              : conf_type_name(row->type));

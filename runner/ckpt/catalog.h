@@ -8,6 +8,7 @@
 #ifndef KB_CKPT_CATALOG_H
 #define KB_CKPT_CATALOG_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,6 +37,16 @@ const struct catalog_entry *catalog_find(const struct catalog *catalog,
 /* Read everything and compare: sizes, headers, every block's xxh3. -1 with the
  * file, offset, expected and got. */
 int catalog_verify(const char *run_dir, const char *name, struct err *err);
+/* What the manifest says, for people: name, step, attempt, world, plan_hash,
+ * time, bytes, healthy, shards [file, bytes], tensors [name, dtype, shape,
+ * boxes], state. NULL on error; owned by the caller. */
+json_t *catalog_describe(const char *run_dir, const char *name,
+                         struct err *err);
+/* A hash (32 hex digits) of all tensors' names, shapes and values, verified on
+ * the way: the same for every layout, attempt and step that has the same
+ * values. Links kernels (fill.c); memory is bounded. */
+int catalog_digest(const char *run_dir, const char *name, char ret[33],
+                   struct err *err);
 /* Move to ckpt/quarantine/NAME with NAME.reason beside it. */
 int catalog_quarantine(const char *run_dir, const char *name,
                        const char *reason, struct err *err);

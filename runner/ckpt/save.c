@@ -35,7 +35,17 @@ struct ckpt {
     int news_n;
 };
 
-/* ---- The thread ------------------------------------------------------------ */
+/* ---- The thread --------------------------------------------------------- */
+
+/* When nobody polls, the oldest goes. */
+static void add_news(struct ckpt *c, const struct ckpt_news *news)
+{
+    if (c->news_n == NEWS_MAX) {
+        c->news_n--;
+        memmove(c->news, c->news + 1, (NEWS_MAX - 1) * sizeof *c->news);
+    }
+    c->news[c->news_n++] = *news;
+}
 
 static void *write_saves(void *p)
 {
@@ -57,9 +67,7 @@ static void *write_saves(void *p)
         news.seconds = clock_mono_s() - c->begin_s;
         json_decref(c->writer.state);
         c->writer.state = NULL;
-        if (c->news_n == NEWS_MAX) /* nobody polls: the oldest goes */
-            memmove(c->news, c->news + 1, (size_t)--c->news_n * sizeof *c->news);
-        c->news[c->news_n++] = news;
+        add_news(c, &news);
         c->busy = false;
         pthread_cond_broadcast(&c->changed);
     }
@@ -81,7 +89,7 @@ static int start_thread(struct ckpt *c, struct err *err)
     return 0;
 }
 
-/* ---- Opening ------------------------------------------------------------------ */
+/* ---- Opening ------------------------------------------------------------ */
 
 struct ckpt *ckpt_open(struct comm *comm, const struct plan *plan,
                        struct device *device, const struct view *views,
@@ -148,7 +156,7 @@ void ckpt_close(struct ckpt *ckpt)
     free(ckpt);
 }
 
-/* ---- Saving --------------------------------------------------------------------- */
+/* ---- Saving ------------------------------------------------------------- */
 
 static int take_snapshot(struct ckpt *c, struct err *err)
 {

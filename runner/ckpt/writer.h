@@ -25,7 +25,7 @@ struct writer {
 };
 
 /* Write it all; on rank 0 this returns when the checkpoint is committed. name:
- * the folder's. On failure what this rank wrote is removed as far as it goes. */
+ * the folder's. On failure what this rank wrote is removed where possible. */
 int writer_save(const struct writer *w, const char *name, struct err *err);
 
 #endif

@@ -20,6 +20,7 @@ static const struct verb {
     {"status", verb_status, "how a run is doing now"},
     {"report", verb_report, "what became of a run"},
     {"data", verb_data, "token files from text, and a look into them"},
+    {"ckpt", verb_ckpt, "a run's checkpoints: list, show, verify, digest"},
     {"generate", verb_generate, "continue a prompt with a trained model"},
 };
 #define VERBS_N ((int)(sizeof verbs / sizeof *verbs))
@@ -39,8 +40,11 @@ static int no_verb(const char *name)
         if (str_distance(verbs[i].name, name) <
             str_distance(verbs[best].name, name))
             best = i;
-    log_error("no verb '%s'; did you mean '%s'? see koboshi help", name,
-              verbs[best].name);
+    if (str_distance(verbs[best].name, name) <= 3)
+        log_error("no verb '%s'; did you mean '%s'? see koboshi help", name,
+                  verbs[best].name);
+    else
+        log_error("no verb '%s'; see koboshi help", name);
     return KB_EXIT_REQUEST;
 }
 

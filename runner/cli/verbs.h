@@ -9,6 +9,7 @@ int verb_health(int argc, char **argv);
 int verb_status(int argc, char **argv);
 int verb_report(int argc, char **argv);
 int verb_data(int argc, char **argv);
+int verb_ckpt(int argc, char **argv);
 int verb_generate(int argc, char **argv);
 
 #endif

@@ -123,7 +123,8 @@ const struct comm_ranks *comm_group(const struct comm *comm,
 
 bool comm_peer_lost(const struct comm *comm)
 {
-    return comm->peer_lost || (comm->control.ops->lost(comm->control.self) >= 0);
+    return comm->peer_lost ||
+           comm->control.ops->lost(comm->control.self) >= 0;
 }
 
 /* ---- Control ------------------------------------------------------------ */
@@ -212,7 +213,7 @@ int comm_agree(struct comm *comm, int64_t *values, int values_n,
     return rc;
 }
 
-/* ---- Collectives --------------------------------------------------------- */
+/* ---- Collectives -------------------------------------------------------- */
 
 /* The watcher reads while we write: relaxed, each word whole. */
 static void show(int64_t *word, int64_t value)

@@ -85,7 +85,7 @@ static int check_settings(const struct data *data, const json_t *state,
     if (seq_len != data->seq_len)
         return changed(err, "sequence length", seq_len, data->seq_len);
     if ((uint64_t)seed != data->seed)
-        return changed(err, "seed", seed, (int64_t)data->seed);
+        return changed(err, "run.seed", seed, (int64_t)data->seed);
     return 0;
 }
 
@@ -131,7 +131,7 @@ static int check_set(const struct data *data, int i, const json_t *was,
         return err_set_class(
             err, ERR_REQUEST,
             "data: the split changed since the checkpoint: '%s' gave %" PRId64
-            " sequences, now %" PRId64 "; set the split back, or start with "
+            " sequences, now %" PRId64 "; set data.split back, or start with "
             "a new run directory",
             path, json_i64_or(was, "sequences", -1), set->n);
     if (data->blend && fabs(weight - blend_weight(data->blend, i)) > 1e-12)

@@ -117,9 +117,9 @@ static int take_settings(struct data *data, const struct plan *plan,
     if (data->eod < 0 && (data->mask_loss || data->reset_positions ||
                           data->reset_attention))
         return err_set_class(err, ERR_REQUEST,
-                             "data: resets at the end of a document need an "
-                             "end-of-document token; name it or turn them "
-                             "off");
+                             "data: eod_mask_loss, reset_positions and "
+                             "reset_attention need an end-of-document token; "
+                             "set data.eod_token or turn them off");
     data->sample = malloc(((size_t)data->seq_len + 1) * sizeof *data->sample);
     return data->sample ? 0 : err_set(err, "data: out of memory");
 }

@@ -292,6 +292,6 @@ int order_split(const char *split, int64_t n, int64_t bounds[4],
     return 0;
 bad:
     return err_set_class(err, ERR_REQUEST,
-                         "data: bad split: '%s'; give up to three weights "
+                         "data: bad data.split: '%s'; give up to three weights "
                          "for train, valid and test, as 969,30,1", split);
 }

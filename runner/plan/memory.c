@@ -212,11 +212,26 @@ static bool fits_recomputed(const struct plan *plan, int64_t limit)
     return trial.memory_bytes <= limit;
 }
 
+/* Sizes that 64 bits cannot hold are a mistake in the file, not a plan. */
+static bool is_countable(const struct plan *plan)
+{
+    const struct shape *s = &plan->shape;
+    double N = (double)plan->micro_batch * plan->seq_len;
+    double wide = 8.0 * s->C + 6.0 * s->F + 8.0 * s->H * s->D + 64;
+    return N * wide * (s->L + 2) * 8 < 1e18;
+}
+
 void make_memory(struct making *m)
 {
     struct plan *plan = m->plan;
     int64_t limit = m->site->mem_per_rank_bytes;
     char need[32], have[32];
+    if (!is_countable(plan)) {
+        refuse(m, "train.micro_batch", "%d sequences of %d tokens at once are "
+               "more than any memory holds; give 1 to 64", plan->micro_batch,
+               plan->seq_len);
+        return;
+    }
     plan_memory(plan);
     if (limit <= 0 || m->refused_n)
         return;

@@ -17,9 +17,10 @@ static void check_elastic(struct making *m)
                "give at most %d", plan->min_nodes, plan->nodes, plan->nodes);
     if (!plan->elastic)
         return;
-    int ranks = plan->ranks_per_node / (plan->tensor * plan->pipeline);
-    for (int n = plan->nodes - 1; n >= plan->min_nodes && ranks > 0; n--)
-        if (plan->global_batch % (n * ranks * plan->micro_batch) == 0)
+    int64_t each = (int64_t)plan->ranks_per_node /
+                   (plan->tensor * plan->pipeline) * plan->micro_batch;
+    for (int n = plan->nodes - 1; n >= plan->min_nodes && each > 0; n--)
+        if (plan->global_batch % (n * each) == 0)
             return;
     if (plan->min_nodes < plan->nodes)
         warn(m, "recovery.elastic", "no smaller number of nodes divides "

@@ -10,3 +10,5 @@ tests_plan_test_memory_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 check_PROGRAMS += tests/plan/test_man
 tests_plan_test_man_CPPFLAGS = $(AM_CPPFLAGS) -DMAN_DIR='"$(abs_top_srcdir)/man"'
 tests_plan_test_man_LDADD = $(PLAN_LIBS)
+check_PROGRAMS += tests/plan/test_fuzz
+tests_plan_test_fuzz_LDADD = $(PLAN_LIBS)

@@ -1,15 +1,134 @@
 #!/bin/bash
-# One node fails the health gate: it is drained with a reason of ours, and the
-# job trains without it.
-. "$(dirname "$0")/run.sh"
-test_run 4
+# The health gate in prolog and epilog on a real cluster: who pays for it, what
+# is written, who is drained and who is not. koboshi-health is a stand-in whose
+# answer each node takes from a file, so that a node can be made sick.
+. "$(dirname "$0")/../cluster/under_slurm.sh"
+fake=$CLUSTER_BUILD/tests/system/gate-fake
+mkdir -p "$fake"
+export CLUSTER_PLUGIN_ARGS="bindir=$fake health_timeout=3"
+export TEST_TIME_S=150
+cat >"$fake/koboshi" <<'EOF'
+#!/bin/sh
+echo "a plan"
+EOF
+cat >"$fake/koboshi-health" <<EOF
+#!/bin/sh
+host=\$(cat /proc/sys/kernel/hostname)
+echo "\$*" >>"$fake/calls.\$host"
+. "$fake/answer.\$host"
+EOF
+chmod +x "$fake"/koboshi "$fake"/koboshi-health
+test_under_slurm 5
 
-# Root cannot write its own places: what a broken disk looks like.
-cluster_enter node2 mount -t tmpfs -o ro tmpfs /var/log
-ok "submitted" run_submit -N 3 --llm-spares=1 --llm-health=gate
-ok "it trains" run_wait 90 '.event=="first_step"' || run_diag
-nok "not on node2" run_has '.event=="launch" and (.nodes|tostring|contains("node2"))'
-like "$(sinfo -h -n node2 -o %T)" "drain" "node2 is drained"
-like "$(scontrol show node node2 | grep -o 'Reason=.*')" "koboshi: " "with a reason of ours"
-run_ends_as_unbroken
+# answer NODE VERDICT EXIT CODE SUBJECT
+answer() {
+    echo "echo '{\"schema\":1,\"verdict\":\"$2\",\"findings\":[]}'
+        echo '$2 $4 $5' >&2; exit $3" >"$fake/answer.$1"
+}
+all_well() {
+    local i
+    rm -f "$fake"/calls.*
+    for i in 1 2 3 4 5; do
+        answer node$i ok 0 - -
+        cluster_enter node$i rm -rf /run/koboshi
+    done
+}
+calls() { cat "$fake/calls.$1" 2>/dev/null | wc -l; }
+reason() { sinfo -h -N -n "$1" -o %E | head -n 1; }
+state() { sinfo -h -N -n "$1" -o %T | head -n 1; }
+touch "$CLUSTER_DIR/run.yaml"
+# job NODE...: a job that asked for the gate, on these nodes; waits for its end.
+job() {
+    timeout 60 sbatch -W -Q -o "$CLUSTER_DIR/out" \
+        --llm-train="$CLUSTER_DIR/run.yaml" "$@" <<'EOF'
+#!/bin/bash
+srun -l bash -c 'ls -l /run/koboshi; cat /run/koboshi/gate.$SLURM_JOB_ID.json; true'
+EOF
+}
+# Prolog and epilog are over.
+idle() { [ "$(sinfo -h -N -t idle,drained -o %N | sort -u | wc -l)" = 5 ]; }
+settled() { wait_until 30 idle; }
+
+all_well
+ok "a job that did not ask" timeout 20 srun -N1 -w node1 true
+is "$(calls node1)" 0 "starts no look"
+nok "and leaves no folder" cluster_enter node1 test -e /run/koboshi
+
+ok "a job that asked" job -N1 -w node1
+like "$(cat "$CLUSTER_DIR/out")" '"verdict":"ok"' "its steps read the verdict"
+like "$(cat "$CLUSTER_DIR/out")" '-rw-r--r-- 1 root root .* gate\.' \
+    "root's file, for all to read"
+like "$(cat "$fake/calls.node1")" '--json --verdict --level gate' \
+    "koboshi-health was asked as agreed"
+settled
+is "$(calls node1)" 1 "the epilog used the fresh report again"
+is "$(cluster_enter node1 sh -c 'ls /run/koboshi | grep -c ^gate')" 0 \
+    "the job's verdict is gone with the job"
+ok "another job" job -N1 -w node1
+is "$(calls node1)" 1 "used the report of a minute ago"
+
+all_well
+ok "with --llm-health=off" job -N1 -w node1 --llm-health=off
+is "$(calls node1)" 0 "nothing is looked at"
+
+all_well
+echo "sleep 60" >"$fake/answer.node1"
+SECONDS=0
+ok "a look that hangs" job -N1 -w node1
+like "$(cat "$CLUSTER_DIR/out")" '"verdict":"unknown"' "is unknown"
+[ $SECONDS -lt 12 ]
+is $? 0 "and costs its deadline at most ($SECONDS s)"
+echo "echo garbage; echo fail x y >&2; exit 9" >"$fake/answer.node2"
+ok "a look that answers nonsense" job -N1 -w node2
+echo "kill -SEGV \$\$" >"$fake/answer.node3"
+ok "a look that crashes" job -N1 -w node3
+settled
+is "$(state node1) $(state node2) $(state node3)" "idle idle idle" \
+    "none of these drains"
+
+all_well
+answer node1 fail 5 "disk-bad" '/var;reboot'
+ok "a node that fails: the job itself is not failed" job -N1 -w node1
+ok "the node is drained" wait_until 20 [ "$(reason node1)" = "koboshi: disk-bad /var_reboot" ]
+is "$(reason node1)" "koboshi: disk-bad /var_reboot" "with code and subject"
+settled
+ok "its uptime is kept, so that old log lines are settled" \
+    cluster_enter node1 test -s /run/koboshi/klog.after
+
+answer node2 drain 4 "disk-bad" /var
+ok "a second node of five" job -N1 -w node2
+settled
+is "$(state node2)" idle "is not drained: one is the limit of so few"
+
+scontrol update NodeName=node1 State=UNDRAIN
+cluster_enter node1 rm -f /run/koboshi/last.gate.json
+ok "repaired, but sick again" job -N1 -w node1
+settled
+is "$(reason node1)" "koboshi: disk-bad /var_reboot" "it is drained again"
+scontrol update NodeName=node1 State=UNDRAIN
+
+# A drain of somebody else's while the job runs: the epilog finds it.
+all_well
+timeout 60 sbatch -W -Q -N1 -w node3 -o /dev/null \
+    --llm-train="$CLUSTER_DIR/run.yaml" --wrap "touch $CLUSTER_DIR/runs; sleep 4" &
+wait_until 20 test -e "$CLUSTER_DIR/runs"
+answer node3 fail 5 disk-bad /var
+cluster_enter node3 rm -f /run/koboshi/last.gate.json
+scontrol update NodeName=node3 State=DRAIN Reason="mine: do not touch"
+wait
+settled
+is "$(calls node3)" 2 "the epilog looked again"
+is "$(reason node3)" "mine: do not touch" "another's reason stands"
+scontrol update NodeName=node3 State=UNDRAIN
+
+# All at once: a dead file server.
+all_well
+for i in 1 2 3 4 5; do answer node$i fail 5 server-dead nfs1; done
+ok "a job on five sick nodes" timeout 60 sbatch -W -Q -N5 -o /dev/null \
+    --llm-train="$CLUSTER_DIR/run.yaml" --wrap 'srun -N5 true'
+settled
+n=$(sinfo -h -N -t drain -o %N | wc -l)
+[ "$n" -le 1 ]
+is $? 0 "at most one of five is drained ($n)"
+diag "$(sinfo -N -h -o '%N %T %E')"
 tap_done

@@ -1,0 +1,284 @@
+/* gate - the health gate in prolog and epilog, as root, in a process of their
+ * own in which no other hook of ours ran.
+ *
+ * Jobs that did not ask for it cost a look at one variable. For the others
+ * koboshi-health runs as a child with a deadline and its report goes to a file
+ * of root's that preflight reads: the gate never fails a prolog, for that
+ * would hold the job and drain the node under Slurm's own words. A fresh report
+ * is used again. A node with a drain or fail finding is drained (drain.h); what
+ * could not be found out, hung or crashed never drains. Nothing here touches a
+ * path that a user chose.
+ */
+#include "spank/context.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "health/finding.h"
+#include "runner/base/clock.h"
+#include "runner/base/contract.h"
+#include "runner/base/file.h"
+#include "runner/base/proc.h"
+#include "runner/base/str.h"
+#include "spank/drain.h"
+#include "spank/say.h"
+#include "spank/store.h"
+
+#define FRESH_S 60.0
+#define SETTLED_FILE "klog.after" /* uptime of our last drain */
+enum { REPORT_BYTES = 1 << 20, CODE_BYTES = 64, SUBJECT_BYTES = 100 };
+
+struct gate {
+    const struct args *args;
+    uint32_t job;
+    const char *node;
+    const char *level; /* gate | full */
+    int store;
+};
+
+/* What a look came to. */
+struct verdict {
+    bool bad; /* drain or fail, said by a whole report */
+    char code[CODE_BYTES];
+    char subject[SUBJECT_BYTES];
+};
+
+/* ---- Who asked --------------------------------------------------------- */
+
+/* Slurm puts the job control environment here as SPANK_NAME. */
+static int read_job(const struct args *args, struct gate *ret)
+{
+    const char *config = getenv("SPANK_" KB_ENV_CONFIG);
+    const char *health = getenv("SPANK_" KB_ENV_HEALTH);
+    const char *job = getenv("SLURM_JOB_ID");
+    const char *node = getenv("SLURMD_NODENAME");
+    int64_t id;
+    if (!config || (health && !strcmp(health, "off")))
+        return -1;
+    if (!job || str_to_i64(job, &id) || id <= 0 || id > UINT32_MAX || !node) {
+        say_log("gate: no SLURM_JOB_ID or SLURMD_NODENAME: not looked");
+        return -1;
+    }
+    *ret = (struct gate){
+        .args = args,
+        .job = (uint32_t)id,
+        .node = node,
+        .level = health && !strcmp(health, "full") ? "full" : "gate",
+        .store = -1,
+    };
+    return 0;
+}
+
+/* ---- The look ------------------------------------------------------------ */
+
+/* A word of the verdict line, with only what a reason may hold. */
+static void take_word(char *dst, size_t dst_bytes, const char *from, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n && len + 1 < dst_bytes; i++)
+        dst[len++] = isalnum((unsigned char)from[i]) ||
+                             strchr("-_./:@", from[i])
+                         ? from[i]
+                         : '_';
+    dst[len] = 0;
+}
+
+/* "VERDICT CODE SUBJECT" on the last line of standard error, after an exit code
+ * that says drain or fail; anything else is nothing bad. */
+static void read_verdict(const struct proc_result *result,
+                         struct verdict *ret)
+{
+    size_t len = result->err.len;
+    const char *text = result->err.data;
+    *ret = (struct verdict){0};
+    while (len && text[len - 1] == '\n')
+        len--;
+    size_t begin = len;
+    while (begin && text[begin - 1] != '\n')
+        begin--;
+    if (result->exit_code != HEALTH_EXIT_DRAIN &&
+        result->exit_code != HEALTH_EXIT_FAIL)
+        return;
+    const char *end = text + len;
+    const char *code = memchr(text + begin, ' ', len - begin);
+    const char *blank =
+        code ? memchr(code + 1, ' ', (size_t)(end - code - 1)) : NULL;
+    if (!blank || blank == ++code)
+        return;
+    take_word(ret->code, sizeof ret->code, code, (size_t)(blank - code));
+    take_word(ret->subject, sizeof ret->subject, blank + 1,
+              (size_t)(end - blank - 1));
+    ret->bad = true;
+}
+
+static bool is_report(const struct proc_result *result)
+{
+    return (result->exit_code == HEALTH_EXIT_FIT ||
+            result->exit_code == HEALTH_EXIT_DRAIN ||
+            result->exit_code == HEALTH_EXIT_FAIL) &&
+           result->out.len > 2 && result->out.len < REPORT_BYTES &&
+           result->out.data[0] == '{';
+}
+
+/* A report of the same form that says only why there is none. */
+static void make_unknown(struct sbuf *report, const struct gate *gate,
+                         const char *why)
+{
+    char plain[200];
+    take_word(plain, sizeof plain, why, strlen(why));
+    sbuf_clear(report);
+    sbuf_printf(report,
+                "{\"schema\":1,\"host\":\"\",\"time\":%.3f,\"level\":\"%s\","
+                "\"verdict\":\"unknown\",\"findings\":[{\"code\":"
+                "\"gate-unknown\",\"subject\":\"node\",\"severity\":"
+                "\"unknown\",\"class\":\"none\",\"message\":\"the health gate "
+                "could not look\",\"advice\":\"see slurmd's log\","
+                "\"evidence\":\"%s\"}]}\n",
+                clock_wall_s(), gate->level, plain);
+}
+
+/* Run koboshi-health; the report, or one that says unknown. */
+static void look(const struct gate *gate, struct sbuf *report,
+                 struct verdict *verdict)
+{
+    char path[PATH_MAX], after[48] = "--klog-after=0", how[64];
+    struct proc_result result = {0};
+    struct err err = ERR_INIT;
+    size_t bytes;
+    char *settled = store_read(gate->store, SETTLED_FILE, 0, &bytes);
+    if (settled && strspn(settled, "0123456789.") == bytes && bytes < 24)
+        snprintf(after, sizeof after, "--klog-after=%s", settled);
+    free(settled);
+    const char *argv[] = {path, "--json", "--verdict", "--level", gate->level,
+                          after, NULL};
+    const char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
+                          NULL};
+    struct proc_spec spec = {
+        .argv = argv,
+        .envp = envp,
+        .deadline_s = gate->args->health_timeout_s,
+        .term_grace_s = 0.2,
+        .out_max_bytes = REPORT_BYTES,
+    };
+    *verdict = (struct verdict){0};
+    if (file_join(path, sizeof path, gate->args->bindir, "koboshi-health",
+                  &err) ||
+        proc_run(&spec, &result, &err)) {
+        make_unknown(report, gate, err.msg);
+    } else if (!is_report(&result)) {
+        proc_result_text(&result, how, sizeof how);
+        err_set(&err, "gate: koboshi-health %s", how);
+        make_unknown(report, gate, how);
+    } else {
+        sbuf_add(report, result.out.data, result.out.len);
+        read_verdict(&result, verdict);
+    }
+    if (err.class)
+        say_log("job %u: %s", (unsigned)gate->job, err.msg);
+    proc_result_release(&result);
+}
+
+/* ---- What follows ---------------------------------------------------------- */
+
+static void remember_settled(const struct gate *gate)
+{
+    char text[64];
+    struct timespec now;
+    if (clock_gettime(CLOCK_BOOTTIME, &now))
+        return;
+    snprintf(text, sizeof text, "%lld.%03ld", (long long)now.tv_sec,
+             now.tv_nsec / 1000000);
+    store_write(gate->store, SETTLED_FILE, text, strlen(text), NULL);
+}
+
+static void act(const struct gate *gate, const struct verdict *verdict)
+{
+    enum drain_verdict why = DRAIN_GO;
+    struct err err = ERR_INIT;
+    if (!gate->args->may_drain) {
+        say_log("job %u: %s %s: not drained: may_drain=no", gate->job,
+                verdict->code, verdict->subject);
+        return;
+    }
+    int rc = drain_node(gate->args, gate->node, verdict->code,
+                        verdict->subject, &why, &err);
+    if (rc > 0) {
+        remember_settled(gate);
+        say_log("job %u: drained: %s %s", gate->job, verdict->code,
+                verdict->subject);
+    } else {
+        say_log("job %u: %s %s: not drained: %s", gate->job, verdict->code,
+                verdict->subject, rc ? err.msg : drain_verdict_text(why));
+    }
+}
+
+static void write_report(const struct gate *gate, const char *name,
+                         const char *text, size_t bytes)
+{
+    struct err err = ERR_INIT;
+    if (store_write(gate->store, name, text, bytes, &err))
+        say_log("job %u: %s", gate->job, err.msg);
+}
+
+/* A look, or a fresh one of before, into *report. */
+static void look_or_reuse(const struct gate *gate, struct sbuf *report)
+{
+    char last[32];
+    struct verdict verdict;
+    size_t bytes = 0;
+    snprintf(last, sizeof last, "last.%s.json", gate->level);
+    char *fresh = store_read(gate->store, last, FRESH_S, &bytes);
+    if (fresh) {
+        sbuf_add(report, fresh, bytes);
+        free(fresh);
+        return;
+    }
+    look(gate, report, &verdict);
+    if (!report->failed)
+        write_report(gate, last, report->data, report->len);
+    if (verdict.bad)
+        act(gate, &verdict);
+}
+
+void gate_prolog(const struct args *args)
+{
+    struct gate gate;
+    struct sbuf report = SBUF_INIT;
+    struct err err = ERR_INIT;
+    char path[PATH_MAX];
+    if (read_job(args, &gate))
+        return;
+    gate.store = store_open(args->gate_dir, &err);
+    if (gate.store < 0) {
+        say_log("job %u: %s", gate.job, err.msg);
+        return;
+    }
+    look_or_reuse(&gate, &report);
+    snprintf(path, sizeof path, KB_GATE_FMT, (unsigned)gate.job);
+    if (!report.failed)
+        write_report(&gate, strrchr(path, '/') + 1, report.data, report.len);
+    sbuf_release(&report);
+    close(gate.store);
+}
+
+/* What the job left behind; its verdict is of no use any more. */
+void gate_epilog(const struct args *args)
+{
+    struct gate gate;
+    struct sbuf report = SBUF_INIT;
+    char path[PATH_MAX];
+    if (read_job(args, &gate))
+        return;
+    gate.store = store_open(args->gate_dir, NULL);
+    if (gate.store < 0)
+        return;
+    look_or_reuse(&gate, &report);
+    snprintf(path, sizeof path, KB_GATE_FMT, (unsigned)gate.job);
+    store_remove(gate.store, strrchr(path, '/') + 1);
+    sbuf_release(&report);
+    close(gate.store);
+}
