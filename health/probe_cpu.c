@@ -52,8 +52,10 @@ static void check_count(const struct look *look, struct findings *findings)
     int online = count_file(&look->source, CPU "/online");
     int present = count_file(&look->source, CPU "/present");
     int expected = (int)conf_int(look->site, "expect.cpus");
-    if (online < 0)
+    if (online < 0) {
+        findings_skip(findings, "no list of processors");
         return;
+    }
     if (expected && online < expected)
         findings_add(findings, F_CPU_COUNT_LOW, "node",
                      "%d online, %d expected", online, expected);

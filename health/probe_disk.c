@@ -23,6 +23,9 @@ static void check_disk(const struct look *look, struct findings *findings,
     if (source_disk(&look->source, path, &disk)) {
         if (source_is_live(&look->source) && errno == ENOENT)
             findings_add(findings, F_DISK_ABSENT, path, "no such folder");
+        else if (source_is_live(&look->source) && errno != EACCES)
+            findings_add(findings, F_DISK_WRITE_FAILS, path, "statvfs: %s",
+                         strerror(errno));
         return;
     }
     /* Nodes without disks run from a read-only image on purpose. */

@@ -111,8 +111,10 @@ void probe_load(const struct look *look, struct findings *findings)
     double load;
     int cpus = processors(&look->source);
     double limit = conf_real(look->site, "load.per_cpu") * cpus;
-    if (!source_read(&look->source, text, sizeof text, "/proc/loadavg") &&
-        sscanf(text, "%lf", &load) == 1 && cpus > 0 && load > limit)
+    if (source_read(&look->source, text, sizeof text, "/proc/loadavg") ||
+        sscanf(text, "%lf", &load) != 1 || !cpus)
+        findings_skip(findings, "no load or processors to read");
+    else if (load > limit)
         findings_add(findings, F_LOAD_HIGH, "node",
                      "load %.1f on %d processors", load, cpus);
     check_processes(look, findings);

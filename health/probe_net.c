@@ -72,6 +72,8 @@ void probe_net(const struct look *look, struct findings *findings)
     static char names[NAMES_MAX][SOURCE_NAME_BYTES];
     const char *expected = conf_text(look->site, "expect.interfaces");
     int n = source_list(&look->source, names, NAMES_MAX, NET);
+    if (n < 0)
+        findings_skip(findings, "no " NET);
     for (int i = 0; i < n; i++)
         if (!is_expected(expected, names[i]))
             check_card(look, findings, names[i]);

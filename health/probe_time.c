@@ -15,8 +15,10 @@ void probe_time(const struct look *look, struct findings *findings)
                                           "/var/log/kern.log", "/run/utmp"};
     struct source_time time;
     double now, mtime;
-    if (source_now(&look->source, &now))
+    if (source_now(&look->source, &now)) {
+        findings_skip(findings, "no time recorded");
         return;
+    }
     if (now < WRITTEN_S)
         findings_add(findings, F_CLOCK_WRONG, "node", "%.0f s since 1970",
                      now);

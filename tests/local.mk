@@ -82,3 +82,4 @@ tests_gpu_test_ops_cuda_LDADD = $(KERNELS_CUDA_LIBS) $(KERNELS_LIBS)
 endif
 EXTRA_DIST += tests/gpu/ops.sh tests/gpu/sdpa_check.cu
 include tests/train/local.mk
+include tests/health/local.mk
