@@ -55,7 +55,6 @@ struct site {
     int ckpts_n;           /* checkpoints there already */
     bool array_job;        /* submitting a job array: needs a run directory
                             * a task (%a) */
-    int array_task;        /* not used */
     double time_limit_s;   /* 0 unknown or none */
     struct site_file train[PLAN_LIST_MAX], valid[PLAN_LIST_MAX];
     /* Slurm's settings, -1 unknown: those that would defeat recovery. */

@@ -69,7 +69,6 @@ void site_look(const struct conf *conf, const struct comm_place *place,
         .ranks_per_node = local,
         .cores_per_rank = (int)(sysconf(_SC_NPROCESSORS_ONLN) / local),
         .disk_free_bytes = -1,
-        .array_task = -1,
         .slurmd_timeout_s = -1, .requeue_delay_s = -1,
         .max_batch_requeue = -1, .job_requeue = -1, .kill_wait_s = -1,
     };
