@@ -1,0 +1,205 @@
+/* act - carries a decision out: the only file that kills, starts, excludes and
+ * requeues.
+ *
+ * An old srun is asked to end and not waited for. Old ranks are seen gone by
+ * their watchers when the next attempt is prepared.
+ */
+#include "runner/supervise/sup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner/base/clock.h"
+#include "runner/base/str.h"
+#include "runner/supervise/launch.h"
+
+#define EXCLUDE_MAX 64
+#define LAST_WORDS_S 2.0
+
+/* ---- Ranks and watchers ------------------------------------------------- */
+
+static void tell_all(struct sup *sup, const char *type, int sig)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].up)
+            station_send(sup->station, i,
+                         json_pack("{s:s, s:i}", "type", type, "signal", sig));
+}
+
+void act_ask_save(struct sup *sup)
+{
+    sup->save_asked = true;
+    tell_all(sup, "signal", SIGUSR1);
+}
+
+void act_end_ranks(struct sup *sup)
+{
+    if (sup->train.pid > 0 && !sup->train.ended) {
+        kill(sup->train.pid, SIGTERM);
+        if (sup->old_n < (int)(sizeof sup->old / sizeof *sup->old))
+            sup->old[sup->old_n++] = sup->train;
+    }
+    /* srun needs a moment to pass it on, the watchers none. */
+    tell_all(sup, "signal", SIGKILL);
+    sup->train = (struct child){0};
+    sup->launched = false;
+}
+
+int act_rewatch(struct sup *sup, int node, struct err *err)
+{
+    const char *name = sup->nodes[node].name;
+    char log[PATH_MAX];
+    struct launch launch = {
+        .nodes = &name, .nodes_n = 1, .attempt = sup->attempt,
+        .run_dir = sup->run_dir,
+        .environment = sup->facts.environment, .output = log, .secret = sup->secret,
+        .supervisor = sup->address,
+    };
+    if (attempt_path(sup->run_dir, sup->attempt,
+                     KB_ATTEMPT_LOGS_DIR "/watchers.log", log, sizeof log,
+                     err))
+        return -1;
+    pid_t pid = launch_start(&launch, true, err);
+    if (pid > 0 && sup->old_n < (int)(sizeof sup->old / sizeof *sup->old))
+        sup->old[sup->old_n++] = (struct child){.pid = pid};
+    return pid > 0 ? 0 : -1;
+}
+
+/* Watchers say good-bye to their ranks' folders and go. */
+static void end_watchers(struct sup *sup)
+{
+    tell_all(sup, "bye", 0);
+    double until = clock_mono_s() + LAST_WORDS_S;
+    while (sup->watchers.pid > 0 && !sup->watchers.ended &&
+           clock_mono_s() < until)
+        sup_pump(sup, 0.05);
+    if (sup->watchers.pid > 0 && !sup->watchers.ended)
+        kill(sup->watchers.pid, SIGTERM);
+}
+
+/* ---- Requeue ------------------------------------------------------------ */
+
+/* What is excluded already (the user's own too: an update replaces all), and
+ * the nodes that this job found bad. */
+static char *exclude_list(const struct sup *sup, const char *node, int *ret_n)
+{
+    char **names = NULL;
+    int have = sup->job.exclude[0]
+                   ? ctl_expand(sup->job.exclude, &names, NULL)
+                   : 0;
+    const char **all =
+        calloc((size_t)(have > 0 ? have : 0) + EXCLUDE_MAX + 1, sizeof *all);
+    int n = 0, ours = 0;
+    for (int i = 0; all && i < have; i++)
+        all[n++] = names[i];
+    if (all && *node && ++ours)
+        all[n++] = node;
+    for (int i = 0; all && i < sup->nodes_n && ours < EXCLUDE_MAX; i++)
+        if (sup->nodes[i].bad && strcmp(sup->nodes[i].bad_class, "request") &&
+            ++ours)
+            all[n++] = sup->nodes[i].name;
+    char *list = all && n ? ctl_compress(all, n) : NULL;
+    *ret_n = n;
+    free(all);
+    ctl_names_free(names);
+    return list;
+}
+
+static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
+{
+    int n;
+    char *list = exclude_list(sup, d->node, &n);
+    story_event(sup, KB_EV_REQUEUE,
+                json_pack("{s:s}", "exclude", list ? list : ""));
+    story_say(sup, "requeues the job%s%s", list ? " without " : "",
+              list ? list : "");
+    int rc = ctl_requeue((uint32_t)sup->facts.job, err);
+    if (!rc && list) {
+        struct err why = ERR_INIT;
+        if (ctl_exclude((uint32_t)sup->facts.job, list, &why))
+            story_say(sup, "warning: %s; the next attempt will refuse the "
+                           "node itself", why.msg);
+    }
+    free(list);
+    return rc;
+}
+
+/* ---- One decision ------------------------------------------------------- */
+
+static const char *remedy_of(const struct diagnosis *d)
+{
+    return d->class == ERR_REQUEST ? "correct it and submit again"
+                                   : "see koboshi report";
+}
+
+static int exit_code_of(const struct diagnosis *d)
+{
+    switch (d->cause) {
+    case CAUSE_NO_CKPT:
+        return KB_EXIT_NO_CKPT;
+    case CAUSE_LOSS:
+        return KB_EXIT_STEP;
+    default:
+        return d->class == ERR_REQUEST ? KB_EXIT_REQUEST : KB_EXIT_RANK;
+    }
+}
+
+static enum next stop(struct sup *sup, const struct diagnosis *d,
+                      const char *why, int *ret_exit_code)
+{
+    act_end_ranks(sup);
+    story_event(sup, KB_EV_STOP,
+                json_pack("{s:s, s:s, s:s, s:s}", "class",
+                          err_class_name(d->class), "message", d->evidence,
+                          "why", why, "remedy", remedy_of(d)));
+    story_say(sup, "stops: %s: %s: %s (%s)", cause_rows[d->cause].words,
+              d->subject, d->evidence, why);
+    end_watchers(sup);
+    *ret_exit_code = exit_code_of(d);
+    return NEXT_EXIT;
+}
+
+enum next act(struct sup *sup, const struct diagnosis *d,
+              const struct decision *decision, int *ret_exit_code)
+{
+    struct err err = ERR_INIT;
+    switch (decision->action) {
+    case ACTION_FINISH:
+        story_say(sup, "all steps are done");
+        if (!sup->done_told)
+            story_event(sup, KB_EV_DONE,
+                        json_pack("{s:I}", "step", (json_int_t)sup->last_step));
+        end_watchers(sup);
+        *ret_exit_code = KB_EXIT_DONE;
+        return NEXT_EXIT;
+    case ACTION_YIELD:
+        end_watchers(sup);
+        *ret_exit_code = d->cause == CAUSE_CANCELLED ? KB_EXIT_REQUEST
+                                                     : KB_EXIT_SAVED;
+        return NEXT_EXIT;
+    case ACTION_REQUEUE:
+        act_end_ranks(sup);
+        if (requeue(sup, d, &err)) {
+            story_say(sup, "%s", err.msg);
+            return stop(sup, d, "the job could not be requeued",
+                        ret_exit_code);
+        }
+        *ret_exit_code = KB_EXIT_SAVED;
+        return NEXT_EXIT;
+    case ACTION_REPLACE:
+        for (int i = 0; i < sup->nodes_n; i++)
+            if (!strcmp(sup->nodes[i].name, d->node) && !sup->nodes[i].bad)
+                sup_node_out(sup, i, d->evidence);
+        act_end_ranks(sup);
+        return NEXT_AGAIN;
+    case ACTION_RELAUNCH:
+    case ACTION_ROLL_BACK:
+    case ACTION_SHRINK:
+        act_end_ranks(sup);
+        return NEXT_AGAIN;
+    default:
+        return stop(sup, d, decision->why, ret_exit_code);
+    }
+}

@@ -1,0 +1,166 @@
+/* sup - the supervisor's state; private to its files.
+ *
+ * sup_open.c   facts: the job, its nodes, the plan, the history
+ * sup_pump.c   what comes in, into this state: watchers, signals, children
+ * sup_nodes.c  watchers up, nodes prepared, roles chosen
+ * sup_watch.c  one attempt from launch to diagnosis
+ * act.c        the only one that kills, starts, excludes, requeues
+ * story.c      lines for people and records for the journal
+ *
+ * One thread works on it; station.c's thread never sees it.
+ */
+#ifndef KB_SUPERVISE_SUP_H
+#define KB_SUPERVISE_SUP_H
+
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "runner/base/contract.h"
+#include "runner/base/err.h"
+#include "runner/journal/journal.h"
+#include "runner/plan/plan.h"
+#include "runner/supervise/attempt.h"
+#include "runner/supervise/classify.h"
+#include "runner/supervise/ctl.h"
+#include "runner/supervise/decide.h"
+#include "runner/supervise/station.h"
+#include "runner/supervise/wire.h"
+
+struct sup_facts { /* from the environment and the command line; borrowed */
+    const char *config, *resume, *user_exclude;
+    const char *node_name;      /* where this supervisor runs */
+    long job;
+    int ranks_per_node;
+    int gpus_per_node;
+    char **program;             /* NULL-ended: the trainer and its arguments */
+    char **environment;
+    void (*say)(const char *line); /* a line for people */
+};
+
+enum node_role { ROLE_TRAIN, ROLE_SPARE, ROLE_OUT };
+
+struct sup_node {
+    char name[256];
+    char address[256];
+    int slurmd_port, cpus;
+    enum node_role role;
+    bool up;             /* its watcher is connected */
+    bool asked, ready;   /* prepare was sent, was answered well */
+    bool trained;        /* it trains, or did, in this attempt */
+    bool bad;            /* unfit, lost or excluded: never used again */
+    char why[640];       /* it is bad */
+    char bad_class[16];  /* of a refusal: "request" is the user's */
+    /* a connection was lost and it is being found out why */
+    int probe_fd;        /* -1 none */
+    double lost_s;       /* when; 0: not lost */
+    double quiet_s;      /* then since the last word */
+    double rewatch_s;    /* a new watcher was started then */
+    bool reported;       /* beats arrived for the report asked for */
+    int peer_port;
+};
+
+struct sup_rank {
+    bool hello, ended, told;
+    int node, code, signal, error_class;
+    char message[512];
+    double seen_s;
+    int64_t step;
+};
+
+struct child { /* an srun that was started */
+    pid_t pid;
+    bool ended;
+    int status;
+};
+
+struct sup {
+    struct sup_facts facts;
+    struct plan plan;
+    char run_dir[PATH_MAX], config[PATH_MAX];
+    struct ctl_job job;
+    struct sup_node *nodes;
+    int nodes_n, needed;        /* needed: nodes that train */
+    struct history history;
+    struct station *station;
+    char secret[WIRE_SECRET_CHARS], address[300];
+    double start_s;             /* monotonic, of this supervisor */
+    struct journal *journal;
+    int attempt;
+    int last_attempt;           /* of an earlier supervisor of this job */
+    double attempt_s, launch_s; /* monotonic */
+    char log_path[PATH_MAX];    /* the ranks' output */
+    int log_fd;
+    long long log_at;
+    struct child train, watchers, old[64];
+    int old_n;
+    int signal_fd;
+    struct sup_rank *ranks;
+    int ranks_n, hellos_n;
+    bool launched;
+    /* what came in and waits to be judged */
+    int term_seen, usr1_seen;   /* signals since the last look */
+    double end_due_s;           /* wall: save then; 0: no time limit */
+    bool save_asked;
+    double save_until_s;        /* monotonic */
+    enum cause slurm_cause;     /* why Slurm sent TERM; CAUSE_NONE */
+    double term_s;
+    int stall_rank;             /* told by a watcher, or -1 */
+    double stall_s;
+    char stall_phase[32];
+    double stall_limit_s;
+    long report_id;
+    json_t *report;             /* ranks' beats by all nodes, while asked */
+    int unfit_node;             /* in-job health, or -1 */
+    int64_t ckpt_step;          /* newest committed, -1 none */
+    int64_t last_step;          /* the newest that a rank told */
+    bool done_told;
+    double comment_due_s;
+    char comment[200];          /* last one set */
+};
+
+/* ---- sup_open.c --------------------------------------------------------- */
+int sup_open(struct sup *sup, const struct sup_facts *facts, struct err *err);
+void sup_close(struct sup *sup);
+void sup_set_end(struct sup *sup, const struct ctl_job *job);
+
+/* ---- sup_pump.c --------------------------------------------------------- */
+/* Waits at most wait_s for news and takes all there is. */
+void sup_pump(struct sup *sup, double wait_s);
+
+/* ---- sup_nodes.c -------------------------------------------------------- */
+int sup_start_watchers(struct sup *sup, struct err *err);
+/* Prepares all usable nodes for the attempt and chooses who trains. 0 with
+ * roles set; 1: not enough good ones, diagnosis set; -1. */
+int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err);
+int sup_good_spares(const struct sup *sup);
+void sup_node_out(struct sup *sup, int node, const char *why);
+/* Looks after lost connections; index of a node that is known to be lost, with
+ * the diagnosis, or -1. */
+int sup_lost_node(struct sup *sup, struct diagnosis *ret);
+
+/* ---- sup_watch.c -------------------------------------------------------- */
+/* Launches the ranks and watches until there is a diagnosis. */
+int sup_watch(struct sup *sup, struct diagnosis *ret, struct err *err);
+
+/* ---- act.c -------------------------------------------------------------- */
+enum next { NEXT_AGAIN, NEXT_EXIT };
+/* Carries the decision out. exit_code is set with NEXT_EXIT. */
+enum next act(struct sup *sup, const struct diagnosis *diagnosis,
+              const struct decision *decision, int *ret_exit_code);
+void act_end_ranks(struct sup *sup);
+void act_ask_save(struct sup *sup);
+int act_rewatch(struct sup *sup, int node, struct err *err);
+
+/* ---- story.c ------------------------------------------------------------ */
+void story_say(struct sup *sup, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Takes fields. */
+void story_event(struct sup *sup, enum kb_event event, json_t *fields);
+/* What a rank's or watcher's record means, in a line; none for the rest. */
+void story_rank_event(struct sup *sup, int node, const json_t *record);
+void story_log_tail(struct sup *sup);
+json_t *story_names(const struct sup *sup, enum node_role role);
+
+#endif

@@ -1,0 +1,322 @@
+/* sup_nodes - watchers up, nodes prepared, roles chosen; lost connections.
+ *
+ * A closed connection says less than it seems: the watcher may have died alone.
+ * slurmd's port is tried: an answer, or a refusal, means that the host lives,
+ * and a new watcher is started there; nothing within PROBE_S means that it does
+ * not. A silent one needs no probe.
+ */
+#include "runner/supervise/sup.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runner/base/clock.h"
+#include "runner/base/json.h"
+#include "runner/base/str.h"
+#include "runner/supervise/launch.h"
+
+#define WATCHERS_UP_S 30.0   /* for the first of them to come */
+#define READY_S 75.0         /* its own deadlines are shorter */
+#define PROBE_S 1.5
+#define REWATCH_S 8.0
+
+void sup_node_out(struct sup *sup, int i, const char *why)
+{
+    struct sup_node *node = &sup->nodes[i];
+    node->bad = true;
+    node->ready = node->asked = node->up = false;
+    node->role = ROLE_OUT;
+    if (why != node->why)
+        str_copy(node->why, sizeof node->why, why);
+    if (node->probe_fd >= 0)
+        close(node->probe_fd);
+    node->probe_fd = -1;
+    node->lost_s = node->rewatch_s = 0;
+    station_drop(sup->station, i);
+}
+
+int sup_good_spares(const struct sup *sup)
+{
+    int n = 0;
+    for (int i = 0; i < sup->nodes_n; i++)
+        n += sup->nodes[i].role == ROLE_SPARE && sup->nodes[i].ready;
+    return n;
+}
+
+/* ---- Watchers ----------------------------------------------------------- */
+
+int sup_start_watchers(struct sup *sup, struct err *err)
+{
+    const char **names = calloc((size_t)sup->nodes_n + 1, sizeof *names);
+    const char **out = calloc((size_t)sup->nodes_n + 1, sizeof *out);
+    char log[PATH_MAX];
+    struct launch launch = {
+        .nodes = names, .exclude = out, .attempt = sup->attempt,
+        .run_dir = sup->run_dir,
+        .environment = sup->facts.environment, .output = log, .secret = sup->secret,
+        .supervisor = sup->address,
+    };
+    int rc = -1;
+    if (!names || !out) {
+        err_set(err, "supervise: out of memory");
+        goto out;
+    }
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].bad)
+            out[launch.exclude_n++] = sup->nodes[i].name;
+        else
+            names[launch.nodes_n++] = sup->nodes[i].name;
+    if (attempt_path(sup->run_dir, sup->attempt,
+                     KB_ATTEMPT_LOGS_DIR "/watchers.log", log, sizeof log, err))
+        goto out;
+    sup->watchers = (struct child){.pid = launch_start(&launch, true, err)};
+    rc = sup->watchers.pid < 0 ? -1 : 0;
+out:
+    free(names);
+    free(out);
+    return rc;
+}
+
+static bool all_up(const struct sup *sup)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (!sup->nodes[i].bad && !sup->nodes[i].up)
+            return false;
+    return true;
+}
+
+static void await_watchers(struct sup *sup)
+{
+    double until = clock_mono_s() + WATCHERS_UP_S;
+    while (!all_up(sup) && clock_mono_s() < until && !sup->term_seen &&
+           !sup->watchers.ended)
+        sup_pump(sup, 0.1);
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (!sup->nodes[i].bad && !sup->nodes[i].up && !sup->term_seen)
+            sup_node_out(sup, i, "its watcher did not come up");
+}
+
+/* Who they are to ask when they do not hear this supervisor any more. */
+static void introduce_peers(struct sup *sup)
+{
+    const struct sup_node *host = NULL;
+    json_t *peers = json_array();
+    for (int i = 0; i < sup->nodes_n; i++) {
+        const struct sup_node *node = &sup->nodes[i];
+        if (!strcmp(node->name, sup->facts.node_name))
+            host = node;
+        if (!node->bad)
+            json_array_append_new(peers,
+                                  json_pack("{s:s, s:s, s:i}", "node",
+                                            node->name, "address",
+                                            node->address, "port",
+                                            node->peer_port));
+    }
+    for (int i = 0; host && i < sup->nodes_n; i++)
+        if (sup->nodes[i].up)
+            station_send(sup->station, i,
+                         json_pack("{s:s, s:s, s:s, s:i, s:O}", "type",
+                                   "peers", "host", host->name, "address",
+                                   host->address, "slurmd_port",
+                                   host->slurmd_port, "peers", peers));
+    json_decref(peers);
+}
+
+/* ---- Prepare ------------------------------------------------------------ */
+
+static json_t *prepare_message(const struct sup *sup, bool preflight)
+{
+    const struct plan *p = &sup->plan;
+    return json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+        "type", "prepare", "attempt", sup->attempt, "nodes", sup->nodes_n,
+        "ranks", sup->facts.ranks_per_node, "gpus", sup->facts.gpus_per_node,
+        "preflight", preflight, "heartbeat_s", p->heartbeat_s, "silent_s",
+        p->silent_s, "stall_min_s", p->stall_min_s, "stall_factor",
+        p->stall_factor, "load_limit_s", p->load_limit_s, "wireup_limit_s",
+        p->wireup_limit_s, "health_s",
+        strcmp(p->health, "off") ? 30.0 : 0.0);
+}
+
+static bool any_asked(const struct sup *sup)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].asked)
+            return true;
+    return false;
+}
+
+static void ask_all(struct sup *sup, bool preflight)
+{
+    for (int i = 0; i < sup->nodes_n; i++) {
+        struct sup_node *node = &sup->nodes[i];
+        node->ready = false;
+        node->role = ROLE_OUT;
+        node->asked = !node->bad &&
+                      !station_send(sup->station, i,
+                                    prepare_message(sup, preflight));
+    }
+}
+
+/* Who trains: the first good nodes in Slurm's order; the rest are spares. The
+ * order is kept from attempt to attempt, so that a spare takes a place at the
+ * end of the list only by Slurm's order; which data a rank sees does not
+ * depend on it. */
+static int choose_roles(struct sup *sup)
+{
+    int chosen = 0;
+    for (int i = 0; i < sup->nodes_n; i++) {
+        struct sup_node *node = &sup->nodes[i];
+        if (!node->ready)
+            node->role = ROLE_OUT;
+        else if (chosen < sup->needed) {
+            node->role = ROLE_TRAIN;
+            chosen++;
+        } else
+            node->role = ROLE_SPARE;
+        node->trained = node->role == ROLE_TRAIN;
+    }
+    return chosen;
+}
+
+static void not_enough(struct sup *sup, struct diagnosis *ret)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].bad && !strcmp(sup->nodes[i].bad_class, "request")) {
+            classify_plain(CAUSE_USER, "", sup->nodes[i].why, ret);
+            return;
+        }
+    for (int i = sup->nodes_n - 1; i >= 0; i--)
+        if (sup->nodes[i].bad) {
+            classify_node(CAUSE_NODE_UNFIT, sup->nodes[i].name, 0,
+                          sup->nodes[i].why, ret);
+            return;
+        }
+    classify_plain(CAUSE_LAUNCH, "", "not enough nodes", ret);
+}
+
+int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err)
+{
+    bool first = !sup->watchers.pid;
+    if (first && sup_start_watchers(sup, err))
+        return -1;
+    await_watchers(sup);
+    introduce_peers(sup);
+    ask_all(sup, first && strcmp(sup->plan.health, "off"));
+    double until = clock_mono_s() + READY_S;
+    while (any_asked(sup) && clock_mono_s() < until && !sup->term_seen) {
+        sup_pump(sup, 0.1);
+        struct diagnosis lost;
+        sup_lost_node(sup, &lost);
+    }
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].asked && !sup->term_seen)
+            sup_node_out(sup, i, "did not get ready in time");
+    if (choose_roles(sup) == sup->needed)
+        return 0;
+    not_enough(sup, ret);
+    return 1;
+}
+
+/* ---- Lost connections --------------------------------------------------- */
+
+static void start_probe(struct sup_node *node)
+{
+    char port[16];
+    struct addrinfo *found = NULL,
+                    hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET};
+    snprintf(port, sizeof port, "%d", node->slurmd_port);
+    if (getaddrinfo(node->address, port, &hints, &found) || !found)
+        return;
+    node->probe_fd =
+        socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (node->probe_fd >= 0)
+        connect(node->probe_fd, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+}
+
+enum probe { PROBE_WAIT, PROBE_ALIVE, PROBE_DEAD };
+
+static enum probe look_at_probe(struct sup_node *node, double now)
+{
+    struct pollfd p = {.fd = node->probe_fd, .events = POLLOUT};
+    int failed = 0;
+    socklen_t len = sizeof failed;
+    if (node->probe_fd < 0)
+        return PROBE_DEAD;
+    if (poll(&p, 1, 0) > 0) {
+        getsockopt(node->probe_fd, SOL_SOCKET, SO_ERROR, &failed, &len);
+        return !failed || failed == ECONNREFUSED ? PROBE_ALIVE : PROBE_DEAD;
+    }
+    return now - node->lost_s > PROBE_S ? PROBE_DEAD : PROBE_WAIT;
+}
+
+static int give_up(struct sup *sup, int i, enum cause cause, const char *how,
+                   struct diagnosis *ret)
+{
+    struct sup_node *node = &sup->nodes[i];
+    classify_node(cause, node->name, node->quiet_s, how, ret);
+    ret->seen_s = node->lost_s;
+    sup_node_out(sup, i, how);
+    return i;
+}
+
+static int look_at_lost(struct sup *sup, int i, double now,
+                        struct diagnosis *ret)
+{
+    struct sup_node *node = &sup->nodes[i];
+    char how[160];
+    if (!strcmp(node->why, "silent")) {
+        snprintf(how, sizeof how, "no word from its watcher for %.1f s",
+                 node->quiet_s);
+        return give_up(sup, i, CAUSE_NODE_SILENT, how, ret);
+    }
+    if (node->rewatch_s) {
+        if (now - node->rewatch_s < REWATCH_S)
+            return -1;
+        return give_up(sup, i, CAUSE_NODE_DEAD,
+                       "its watcher ended, and a new one did not come up",
+                       ret);
+    }
+    if (node->probe_fd < 0)
+        start_probe(node);
+    switch (look_at_probe(node, now)) {
+    case PROBE_WAIT:
+        return -1;
+    case PROBE_DEAD:
+        return give_up(sup, i, CAUSE_NODE_DEAD,
+                       "its watcher's connection closed and the node does "
+                       "not answer", ret);
+    case PROBE_ALIVE:
+        break;
+    }
+    struct err err = ERR_INIT;
+    close(node->probe_fd);
+    node->probe_fd = -1;
+    node->rewatch_s = now;
+    story_say(sup, "%s: its watcher ended, the node answers; starting a new "
+                   "one", node->name);
+    if (act_rewatch(sup, i, &err))
+        story_say(sup, "warning: %s", err.msg);
+    return -1;
+}
+
+int sup_lost_node(struct sup *sup, struct diagnosis *ret)
+{
+    double now = clock_mono_s();
+    for (int i = 0; i < sup->nodes_n; i++) {
+        struct sup_node *node = &sup->nodes[i];
+        if (node->bad || node->up || !node->lost_s)
+            continue;
+        if (look_at_lost(sup, i, now, ret) >= 0)
+            return i;
+    }
+    return -1;
+}

@@ -1,0 +1,328 @@
+/* sup_watch - one attempt, from launch to diagnosis.
+ *
+ * Each round looks at what may end the attempt, most telling first: Slurm's
+ * own wish, a lost node, a rank to blame, a stall, an unfit node, the launch
+ * itself, the time limit, the end. A failed rank is not judged at once: a node
+ * that died takes ranks and peers along, and their last words come together.
+ */
+#include "runner/supervise/sup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "runner/base/clock.h"
+#include "runner/base/json.h"
+#include "runner/base/str.h"
+#include "runner/supervise/launch.h"
+
+#define TURN_S 0.1
+#define SETTLE_S 0.4      /* from a rank's end to its judgement */
+#define REPORT_S 2.0      /* for all watchers to tell the beats */
+#define LEFT_EARLY_S 10.0 /* after the first rank is done */
+#define SAVE_S 120.0      /* for a save that was asked for */
+
+/* ---- Launch ------------------------------------------------------------- */
+
+static void reset_ranks(struct sup *sup)
+{
+    memset(sup->ranks, 0, (size_t)sup->ranks_n * sizeof *sup->ranks);
+    for (int i = 0; i < sup->ranks_n; i++)
+        sup->ranks[i].step = -1;
+    sup->hellos_n = 0;
+    sup->stall_rank = sup->unfit_node = -1;
+    sup->done_told = sup->save_asked = false;
+    sup->last_step = -1;
+    json_decref(sup->report);
+    sup->report = NULL;
+}
+
+static const char *resume_mode(const struct sup *sup)
+{
+    /* fresh and STEP are for the first start; later ones go on from it. */
+    bool again = sup->job.restart_count > 0 || sup->last_attempt;
+    return again ? "auto" : sup->facts.resume;
+}
+
+static int launch_ranks(struct sup *sup, struct err *err)
+{
+    const char **names = calloc((size_t)sup->nodes_n + 1, sizeof *names);
+    const char **out = calloc((size_t)sup->nodes_n + 1, sizeof *out);
+    struct launch launch = {
+        .nodes = names, .exclude = out,
+        .ranks_per_node = sup->facts.ranks_per_node,
+        .attempt = sup->attempt, .run_dir = sup->run_dir,
+        .environment = sup->facts.environment,
+        .output = sup->log_path, .program = sup->facts.program,
+        .blas_core = sup->plan.blas_core,
+        .blas_threads = sup->plan.blas_threads, .resume = resume_mode(sup),
+    };
+    int rc = -1;
+    if (!names || !out) {
+        err_set(err, "supervise: out of memory");
+        goto out;
+    }
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].role == ROLE_TRAIN)
+            names[launch.nodes_n++] = sup->nodes[i].name;
+        else
+            out[launch.exclude_n++] = sup->nodes[i].name;
+    char **argv = launch_argv(&launch, false);
+    json_t *words = json_array();
+    for (char **p = argv; p && *p; p++)
+        json_array_append_new(words, json_string(*p));
+    launch_free(argv);
+    story_event(sup, KB_EV_LAUNCH,
+                json_pack("{s:o, s:o}", "nodes", story_names(sup, ROLE_TRAIN),
+                          "argv", words));
+    sup->train = (struct child){.pid = launch_start(&launch, false, err)};
+    rc = sup->train.pid < 0 ? -1 : 0;
+    sup->launch_s = clock_mono_s();
+    sup->launched = rc == 0;
+out:
+    free(names);
+    free(out);
+    return rc;
+}
+
+/* ---- Looks: each 1 when it has a diagnosis ------------------------------ */
+
+/* TERM comes with cancel, preemption, requeue, time limit; Slurm knows which. */
+static enum cause ask_slurm_why(struct sup *sup)
+{
+    struct ctl_job job;
+    enum cause cause = CAUSE_CANCELLED;
+    if (ctl_load_job((uint32_t)sup->facts.job, &job, NULL))
+        return cause;
+    if (job.state == CTL_PREEMPTED || job.preempting)
+        cause = CAUSE_PREEMPTED;
+    else if (job.state == CTL_PENDING)
+        cause = CAUSE_REQUEUED;
+    else if (job.state == CTL_RUNNING && job.end_s > 0 &&
+             job.end_s <= clock_wall_s() + 1)
+        cause = CAUSE_TIME_LIMIT;
+    ctl_job_release(&job);
+    return cause;
+}
+
+static int look_at_slurm(struct sup *sup, struct diagnosis *ret)
+{
+    if (sup->term_seen && !sup->slurm_cause) {
+        sup->slurm_cause = ask_slurm_why(sup);
+        sup->term_s = clock_mono_s();
+        const char *why = cause_rows[sup->slurm_cause].words;
+        story_event(sup, KB_EV_SIGNAL, json_pack("{s:s, s:s}", "signal",
+                                                 "TERM", "why", why));
+        story_say(sup, "Slurm ends the job (%s); the ranks may still save",
+                  why);
+        if (sup->launched)
+            act_ask_save(sup);
+    }
+    if (!sup->slurm_cause)
+        return 0;
+    /* Until the ranks are gone; KILL comes by itself. */
+    if (sup->launched && !sup->train.ended)
+        return 0;
+    char text[128];
+    snprintf(text, sizeof text, "TERM from Slurm: %s",
+             cause_rows[sup->slurm_cause].words);
+    classify_plain(sup->slurm_cause, "", text, ret);
+    return 1;
+}
+
+static int look_at_nodes(struct sup *sup, struct diagnosis *ret)
+{
+    int i = sup_lost_node(sup, ret);
+    return i >= 0;
+}
+
+static bool probing(const struct sup *sup)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].lost_s && !sup->nodes[i].bad)
+            return true;
+    return false;
+}
+
+static int collect_ends(const struct sup *sup, struct rank_end *ends)
+{
+    int n = 0;
+    for (int i = 0; i < sup->ranks_n; i++) {
+        const struct sup_rank *r = &sup->ranks[i];
+        if (!r->ended)
+            continue;
+        ends[n++] = (struct rank_end){
+            .rank = i, .node = sup->nodes[r->node].name,
+            .seen_s = r->seen_s, .told = r->told, .code = r->code,
+            .signal = r->signal, .error_class = r->error_class,
+            .message = r->message, .step = sup->last_step};
+    }
+    return n;
+}
+
+static int look_at_ranks(struct sup *sup, struct diagnosis *ret)
+{
+    struct rank_end *ends = calloc((size_t)sup->ranks_n + 1, sizeof *ends);
+    int n = ends ? collect_ends(sup, ends) : 0, rc = 0;
+    double now = clock_mono_s(), first = now, waited;
+    for (int i = 0; i < n; i++)
+        if (ends[i].seen_s < first)
+            first = ends[i].seen_s;
+    waited = now - first;
+    int blame = classify_blame(ends, n);
+    if (n && waited > SETTLE_S && !probing(sup)) {
+        if (blame >= 0) {
+            classify_rank(&ends[blame], ret);
+            rc = 1;
+        } else if (sup->train.ended || n == sup->ranks_n) {
+            classify_finish(ends, n, sup->ranks_n, sup->save_asked, ret);
+            /* Innocents only: a silent node may be the reason; give its
+             * silence time to be known. */
+            rc = ret->cause != CAUSE_PEER ||
+                 waited > sup->plan.silent_s + 2 * sup->plan.heartbeat_s;
+        } else if (waited > LEFT_EARLY_S && !sup->done_told &&
+                   !sup->save_asked && ends[0].told && !ends[0].signal &&
+                   ends[0].code == KB_EXIT_DONE) {
+            classify_rank(&ends[0], ret);
+            rc = 1;
+        }
+    }
+    free(ends);
+    return rc;
+}
+
+static void ask_report(struct sup *sup)
+{
+    sup->report = json_array();
+    sup->report_id++;
+    for (int i = 0; i < sup->nodes_n; i++) {
+        sup->nodes[i].reported = sup->nodes[i].role != ROLE_TRAIN;
+        if (!sup->nodes[i].reported)
+            station_send(sup->station, i,
+                         json_pack("{s:s, s:I}", "type", "report", "id",
+                                   (json_int_t)sup->report_id));
+    }
+}
+
+static bool all_reported(const struct sup *sup)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (!sup->nodes[i].reported)
+            return false;
+    return true;
+}
+
+static void judge_stall(struct sup *sup, struct diagnosis *ret)
+{
+    size_t n = json_array_size(sup->report);
+    struct rank_beat *beats = calloc(n + 1, sizeof *beats);
+    for (size_t i = 0; beats && i < n; i++) {
+        const json_t *b = json_array_get(sup->report, i);
+        beats[i] = (struct rank_beat){
+            .rank = (int)json_i64_or(b, "rank", -1),
+            .node = sup->nodes[json_i64_or(b, "node", 0)].name,
+            .beats = json_is_true(json_object_get(b, "beats")),
+            .exited = json_is_true(json_object_get(b, "exited")),
+            .state = json_string_or(b, "state", "?")[0],
+            .quiet_s = json_double_or(b, "quiet_s", 0),
+            .phase = json_i64_or(b, "phase", 0),
+            .step = json_i64_or(b, "step", -1),
+            .group = json_i64_or(b, "group", 0),
+            .entered = json_i64_or(b, "entered", 0),
+            .done = json_i64_or(b, "done", 0)};
+    }
+    classify_stall(beats, beats ? (int)n : 0, sup->stall_rank, ret);
+    ret->seen_s = sup->stall_s;
+    story_event(sup, KB_EV_STALL,
+                json_pack("{s:i, s:s, s:s, s:f, s:f, s:O}", "rank", ret->rank,
+                          "node", ret->node, "phase", sup->stall_phase,
+                          "seconds", ret->since_s, "limit_s",
+                          sup->stall_limit_s, "ranks", sup->report));
+    free(beats);
+}
+
+static int look_at_stall(struct sup *sup, struct diagnosis *ret)
+{
+    if (sup->stall_rank < 0)
+        return 0;
+    if (!sup->report)
+        ask_report(sup);
+    if (!all_reported(sup) && clock_mono_s() - sup->stall_s < REPORT_S)
+        return 0;
+    judge_stall(sup, ret);
+    return 1;
+}
+
+static int look_at_health(struct sup *sup, struct diagnosis *ret)
+{
+    int i = sup->unfit_node;
+    if (i < 0)
+        return 0;
+    sup->unfit_node = -1;
+    classify_node(CAUSE_NODE_UNFIT, sup->nodes[i].name, 0, sup->nodes[i].why,
+                  ret);
+    ret->seen_s = clock_mono_s();
+    return 1;
+}
+
+static int look_at_launch(struct sup *sup, struct diagnosis *ret)
+{
+    double waited = clock_mono_s() - sup->launch_s;
+    char text[200];
+    if (sup->train.ended && !sup->hellos_n && waited > SETTLE_S &&
+        !probing(sup)) {
+        int status = sup->train.status;
+        snprintf(text, sizeof text, "srun ended with %d before any rank "
+                 "started; its words are above",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+        classify_plain(CAUSE_LAUNCH, "", text, ret);
+        return 1;
+    }
+    if (sup->hellos_n < sup->ranks_n && !sup->train.ended &&
+        waited > sup->plan.wireup_limit_s) {
+        snprintf(text, sizeof text, "%d of %d ranks started within %.0f s",
+                 sup->hellos_n, sup->ranks_n, waited);
+        classify_plain(CAUSE_WIREUP, "", text, ret);
+        return 1;
+    }
+    return 0;
+}
+
+static int look_at_time(struct sup *sup, struct diagnosis *ret)
+{
+    bool due = sup->end_due_s > 0 && clock_wall_s() >= sup->end_due_s;
+    if ((due || sup->usr1_seen) && !sup->save_asked) {
+        const char *why = due ? "the time limit is near" : "USR1 came";
+        story_event(sup, KB_EV_SIGNAL,
+                    json_pack("{s:s, s:s}", "signal", "USR1", "why", why));
+        story_say(sup, "%s; asking the ranks to save and stop", why);
+        sup->usr1_seen = 0;
+        act_ask_save(sup);
+        sup->save_until_s = clock_mono_s() + SAVE_S;
+    }
+    if (sup->save_asked && sup->save_until_s &&
+        clock_mono_s() > sup->save_until_s) {
+        classify_plain(CAUSE_TIME_LIMIT, "",
+                       "the ranks did not save in time", ret);
+        return 1;
+    }
+    return 0;
+}
+
+int sup_watch(struct sup *sup, struct diagnosis *ret, struct err *err)
+{
+    static int (*const looks[])(struct sup *, struct diagnosis *) = {
+        look_at_slurm, look_at_nodes, look_at_ranks, look_at_stall,
+        look_at_health, look_at_launch, look_at_time,
+    };
+    reset_ranks(sup);
+    if (!sup->slurm_cause && launch_ranks(sup, err))
+        return -1;
+    for (;;) {
+        sup_pump(sup, TURN_S);
+        for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
+            if (looks[i](sup, ret))
+                return 0;
+    }
+}
