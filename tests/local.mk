@@ -83,3 +83,4 @@ endif
 EXTRA_DIST += tests/gpu/ops.sh tests/gpu/sdpa_check.cu
 include tests/train/local.mk
 include tests/health/local.mk
+include tests/supervise/local.mk
