@@ -265,16 +265,23 @@ bool conf_bool(const struct conf *conf, const char *key)
     return conf_int(conf, key) != 0;
 }
 
+static bool is_given(const struct conf *conf, int i)
+{
+    return i >= 0 && conf->entries[i].text && *conf->entries[i].text;
+}
+
 bool conf_is_set(const struct conf *conf, const char *key)
 {
     int i = conf_find(conf, key);
-    return i >= 0 && conf->entries[i].text && *conf->entries[i].text;
+    const char *fallback = i >= 0 ? conf->rows[i].fallback : NULL;
+    return is_given(conf, i) &&
+           (!fallback || strcmp(conf->entries[i].text, fallback));
 }
 
 const char *conf_origin(const struct conf *conf, const char *key)
 {
     int i = conf_find(conf, key);
-    if (i < 0 || !conf_is_set(conf, key))
+    if (!is_given(conf, i))
         return "default";
     return conf->entries[i].origin;
 }

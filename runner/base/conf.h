@@ -68,7 +68,9 @@ const char *conf_text(const struct conf *conf, const char *key);
 int64_t conf_int(const struct conf *conf, const char *key);
 double conf_real(const struct conf *conf, const char *key);
 bool conf_bool(const struct conf *conf, const char *key);
-bool conf_is_set(const struct conf *conf, const char *key); /* not default */
+/* Given, and not as the default has it: a dump that is read back, which gives
+ * every key, is as the file it came from. */
+bool conf_is_set(const struct conf *conf, const char *key);
 /* "file:line", "command line", "default", ... */
 const char *conf_origin(const struct conf *conf, const char *key);
 

@@ -43,6 +43,7 @@ static const struct habit {
     {"model.bias_ffn", "true", "false"},
     {"model.bias_norm", "true", "false"},
     {"model.tied", "true", "false"},
+    {"model.rope_theta", "10000", "10000"},
 };
 
 const char *const *plan_presets(void)

@@ -117,6 +117,10 @@ static void test_order(void)
     conf_set(conf, "model.layers=", "command line", &err);
     is_int(conf_int(conf, "model.layers"), 2, "an empty value is the default");
     ok(!conf_is_set(conf, "model.layers"), "and is unset");
+    conf_set(conf, "model.layers=2", "command line", &err);
+    ok(!conf_is_set(conf, "model.layers"), "so is the default, given");
+    is_str(conf_origin(conf, "model.layers"), "command line",
+           "though its origin is known");
     is_int(err.class, ERR_NONE, "no mistake so far");
     is_int(conf_set(conf, "model.layers", "command line", &err), -1,
            "no = is refused");

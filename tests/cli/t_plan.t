@@ -48,6 +48,11 @@ is "$("$koboshi" plan --nodes 3 again.yaml)" "$("$koboshi" plan --nodes 3 \
     --set optim.lr=0.25 --set train.steps=7 --set recovery.spares=1)" \
     "a dump is a run.yaml with the same plan"
 
+"$koboshi" plan --dump >dumped.yaml
+is "$("$koboshi" plan --time-limit 200 dumped.yaml 2>&1)" \
+    "$("$koboshi" plan --time-limit 200 run.yaml 2>&1)" \
+    "a default that was dumped is still a default"
+
 printf 'run: {dir: out}\nnotify: {webhook_token: abc123}\n' >secret.yaml
 nok "a secret is not printed" bash -c "$koboshi plan --dump secret.yaml 2>&1 | grep abc123"
 
