@@ -161,7 +161,9 @@ static int rank_run(struct train *t, char **argv, struct err *err)
         return -1;
     if (t->place.rank == 0)
         lines_start(t);
-    if (resume_load(t, err) != 0 || open_ckpt(t, err) != 0)
+    if (resume_load(t, err) != 0) /* a step's class: none is valid */
+        return err->class == ERR_STEP ? KB_EXIT_NO_CKPT : -1;
+    if (open_ckpt(t, err) != 0)
         return -1;
     return loop_run(t, err);
 }
