@@ -15,6 +15,7 @@ struct plugin {
     struct args args;
     struct options options;
     bool refused; /* Slurm of another release: every hook does nothing */
+    spank_context_t context; /* as slurm_spank_init saw it */
 };
 
 /* sbatch and salloc (S_CTX_ALLOCATOR): submit.c. */

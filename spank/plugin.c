@@ -77,7 +77,8 @@ int slurm_spank_init(spank_t spank, int ac, char *av[])
     plugin.refused = is_other_release(spank);
     if (plugin.refused)
         return 0;
-    switch (spank_context()) {
+    plugin.context = spank_context();
+    switch (plugin.context) {
     case S_CTX_ALLOCATOR:
         args_read(&plugin.args, ac, av);
         register_options(spank);
@@ -101,7 +102,7 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char *av[])
 {
     if (plugin.refused)
         return 0;
-    switch (spank_context()) {
+    switch (plugin.context) { /* not asked again: init must have run for it */
     case S_CTX_ALLOCATOR:
         submit_post_opt(&plugin, spank);
         break;

@@ -84,3 +84,10 @@ EXTRA_DIST += tests/gpu/ops.sh tests/gpu/sdpa_check.cu
 include tests/train/local.mk
 include tests/health/local.mk
 include tests/supervise/local.mk
+if HAVE_SLURM
+check_PROGRAMS += tests/spank/fake_host
+tests_spank_fake_host_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)
+tests_spank_fake_host_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
+tests_spank_fake_host_LDFLAGS = -rdynamic
+endif
+EXTRA_DIST += tests/spank/t_host.t

@@ -2,9 +2,15 @@
 #include "runner/base/clock.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <time.h>
+
+/* Rounded down, without the mathematics library: the plugin links only libc. */
+static time_t whole_s(double s)
+{
+    time_t whole = (time_t)s;
+    return (double)whole > s ? whole - 1 : whole;
+}
 
 static double read_s(clockid_t id)
 {
@@ -27,16 +33,16 @@ void clock_sleep_s(double s)
 {
     if (!(s > 0))
         return;
-    struct timespec t = {.tv_sec = (time_t)s,
-                         .tv_nsec = (long)((s - floor(s)) * 1e9)};
+    struct timespec t = {.tv_sec = whole_s(s),
+                         .tv_nsec = (long)((s - (double)whole_s(s)) * 1e9)};
     while (nanosleep(&t, &t) && errno == EINTR)
         ;
 }
 
 char *clock_iso(double wall_s, char *buf, size_t buf_bytes)
 {
-    time_t whole = (time_t)floor(wall_s);
-    int ms = (int)((wall_s - floor(wall_s)) * 1000);
+    time_t whole = whole_s(wall_s);
+    int ms = (int)((wall_s - (double)whole) * 1000);
     struct tm tm;
     char head[24] = "?";
     if (gmtime_r(&whole, &tm))
