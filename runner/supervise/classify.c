@@ -205,7 +205,7 @@ static bool behind(const struct rank_beat *a, const struct rank_beat *b)
     return a->quiet_s > b->quiet_s;
 }
 
-void classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
+bool classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
                     struct diagnosis *ret)
 {
     const struct rank_beat *guilty = NULL;
@@ -224,8 +224,10 @@ void classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
         snprintf(ret->evidence, sizeof ret->evidence,
                  "its watcher told it, and no rank is left to look at");
         sign(ret, "gone");
-        return;
+        return true;
     }
+    if (guilty->quiet_s < guilty->limit_s)
+        return false;
     bool phase_known = guilty->beats && guilty->phase >= 0 &&
                        guilty->phase < KB_PHASE_N;
     const char *phase =
@@ -253,6 +255,7 @@ void classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
                  guilty->rank, guilty->node, phase, (long long)guilty->step,
                  guilty->quiet_s, state, waiting);
     sign(ret, phase);
+    return true;
 }
 
 /* ---- Nodes and words ---------------------------------------------------- */

@@ -90,10 +90,12 @@ struct rank_beat {
     const char *node;
     bool beats, exited;
     char state;           /* of the process, as in /proc; '?' unknown */
-    double quiet_s;
+    double quiet_s, limit_s; /* limit_s: how long its phase may be quiet */
     int64_t phase, step, group, entered, done;
 };
-void classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
+/* False: the one that the others wait for is still within its own limit (a long
+ * checkpoint, say): no diagnosis yet. */
+bool classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
                     struct diagnosis *ret);
 
 void classify_node(enum cause cause, const char *node, double quiet_s,

@@ -29,7 +29,8 @@ struct node_limits {
 /* One local rank as seen from here. */
 struct node_rank {
     bool known;              /* said hello, or its wrapper did */
-    bool exited, hopeless;   /* hopeless: a stall was told */
+    bool exited;
+    double told_s;           /* when its stall was told last; 0: not */
     int rank, pidfd;
     pid_t pid;
     struct kb_beat beat;     /* as last read; magic 0: none yet */
@@ -83,7 +84,8 @@ void node_ranks_close(struct node_ranks *ranks);
 void node_ranks_turn(struct node_ranks *ranks, double now,
                      void (*send)(void *ctx, json_t *message), void *ctx);
 /* The state of all local ranks, for a diagnosis. */
-json_t *node_ranks_report(const struct node_ranks *ranks, double now);
+json_t *node_ranks_report(const struct node_ranks *ranks,
+                          const struct node_limits *limits, double now);
 void node_ranks_signal(const struct node_ranks *ranks, int signal);
 void node_ranks_forgive(struct node_ranks *ranks, double gap_s);
 bool node_ranks_alive(const struct node_ranks *ranks);
@@ -92,7 +94,8 @@ bool node_ranks_alive(const struct node_ranks *ranks);
 /* Seconds that a rank may be quiet in its phase. */
 double node_stall_limit(const struct node_rank *rank,
                         const struct node_limits *limits);
-/* Index of a rank quiet for too long that was not told yet, or -1. */
+/* Index of a rank quiet for too long that was not told in the last seconds,
+ * or -1. */
 int node_stall_find(const struct node_ranks *ranks,
                     const struct node_limits *limits, double now);
 

@@ -150,7 +150,8 @@ static void on_message(void *ctx, const json_t *m)
         link_send(&node->link,
                   json_pack("{s:s, s:O, s:o}", "type", "beats", "id",
                             json_object_get(m, "id"), "ranks",
-                            node_ranks_report(&node->ranks, node->now)));
+                            node_ranks_report(&node->ranks,
+                                              &node->limits, node->now)));
     else if (!strcmp(type, "signal"))
         node_ranks_signal(&node->ranks, (int)json_i64_or(m, "signal", 0));
     else if (!strcmp(type, "peers"))
@@ -165,7 +166,7 @@ static void stall_turn(struct node *node)
     if (i < 0 || node->link.state != LINK_UP)
         return;
     struct node_rank *rank = &node->ranks.rank[i];
-    rank->hopeless = true;
+    rank->told_s = node->now;
     int64_t phase = rank->beat.phase;
     bool known = phase >= 0 && phase < KB_PHASE_N &&
                  rank->beat.magic == KB_BEAT_MAGIC;

@@ -176,7 +176,7 @@ static void read_beat(struct node_rank *rank, double now)
         rank->slowest_s[phase] = now - rank->changed_s;
     rank->beat = beat;
     rank->changed_s = now;
-    rank->hopeless = false;
+    rank->told_s = 0;
 }
 
 static void check_gone(struct node_ranks *r, int local,
@@ -223,7 +223,8 @@ static char process_state(pid_t pid)
     return end && end[1] == ' ' ? end[2] : '?';
 }
 
-json_t *node_ranks_report(const struct node_ranks *r, double now)
+json_t *node_ranks_report(const struct node_ranks *r,
+                          const struct node_limits *limits, double now)
 {
     json_t *list = json_array();
     for (int i = 0; i < r->n; i++) {
@@ -233,9 +234,10 @@ json_t *node_ranks_report(const struct node_ranks *r, double now)
         char state[2] = {process_state(k->pid), 0};
         json_array_append_new(
             list,
-            json_pack("{s:i, s:i, s:b, s:s, s:f, s:b, s:I, s:I, s:I, s:I, s:I}",
+            json_pack("{s:i, s:i, s:b, s:s, s:f, s:f, s:b, s:I, s:I, s:I, s:I, s:I}",
                       "rank", k->rank, "pid", (int)k->pid, "exited", k->exited,
-                      "state", state, "quiet_s", now - k->changed_s, "beats",
+                      "state", state, "quiet_s", now - k->changed_s, "limit_s",
+                      node_stall_limit(k, limits), "beats",
                       k->beat.magic == KB_BEAT_MAGIC, "phase",
                       (json_int_t)k->beat.phase, "step",
                       (json_int_t)k->beat.step, "group",

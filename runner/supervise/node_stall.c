@@ -33,12 +33,15 @@ double node_stall_limit(const struct node_rank *rank,
     return learned > floor_s ? learned : floor_s;
 }
 
+#define TELL_AGAIN_S 5.0
+
 int node_stall_find(const struct node_ranks *ranks,
                     const struct node_limits *limits, double now)
 {
     for (int i = 0; i < ranks->n; i++) {
         const struct node_rank *rank = &ranks->rank[i];
-        if (rank->known && !rank->exited && !rank->hopeless &&
+        if (rank->known && !rank->exited &&
+            (!rank->told_s || now - rank->told_s > TELL_AGAIN_S) &&
             now - rank->changed_s > node_stall_limit(rank, limits))
             return i;
     }

@@ -213,7 +213,7 @@ static bool all_reported(const struct sup *sup)
     return true;
 }
 
-static void judge_stall(struct sup *sup, struct diagnosis *ret)
+static int judge_stall(struct sup *sup, struct diagnosis *ret)
 {
     size_t n = json_array_size(sup->report);
     struct rank_beat *beats = calloc(n + 1, sizeof *beats);
@@ -226,20 +226,28 @@ static void judge_stall(struct sup *sup, struct diagnosis *ret)
             .exited = json_is_true(json_object_get(b, "exited")),
             .state = json_string_or(b, "state", "?")[0],
             .quiet_s = json_double_or(b, "quiet_s", 0),
+            .limit_s = json_double_or(b, "limit_s", 0),
             .phase = json_i64_or(b, "phase", 0),
             .step = json_i64_or(b, "step", -1),
             .group = json_i64_or(b, "group", 0),
             .entered = json_i64_or(b, "entered", 0),
             .done = json_i64_or(b, "done", 0)};
     }
-    classify_stall(beats, beats ? (int)n : 0, sup->stall_rank, ret);
+    int rc = classify_stall(beats, beats ? (int)n : 0, sup->stall_rank, ret);
+    free(beats);
+    if (!rc) { /* the watchers will tell again */
+        sup->stall_rank = -1;
+        json_decref(sup->report);
+        sup->report = NULL;
+        return 0;
+    }
     ret->seen_s = sup->stall_s;
     story_event(sup, KB_EV_STALL,
                 json_pack("{s:i, s:s, s:s, s:f, s:f, s:O}", "rank", ret->rank,
                           "node", ret->node, "phase", sup->stall_phase,
                           "seconds", ret->since_s, "limit_s",
                           sup->stall_limit_s, "ranks", sup->report));
-    free(beats);
+    return 1;
 }
 
 static int look_at_stall(struct sup *sup, struct diagnosis *ret)
@@ -250,8 +258,7 @@ static int look_at_stall(struct sup *sup, struct diagnosis *ret)
         ask_report(sup);
     if (!all_reported(sup) && clock_mono_s() - sup->stall_s < REPORT_S)
         return 0;
-    judge_stall(sup, ret);
-    return 1;
+    return judge_stall(sup, ret);
 }
 
 static int look_at_health(struct sup *sup, struct diagnosis *ret)
