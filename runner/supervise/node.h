@@ -61,6 +61,7 @@ struct node {
     char name[WIRE_NAME_BYTES], host[WIRE_NAME_BYTES];
     char run_dir[PATH_MAX], config[PATH_MAX];
     long job;
+    void (*say)(const char *line);
     struct link link;
     struct node_limits limits;
     struct node_ranks ranks;
@@ -78,6 +79,8 @@ struct node {
 /* ---- node_ranks.c: folder, datagrams, beats, exits ---------------------- */
 int node_ranks_open(struct node_ranks *ranks, long job, int attempt, int n,
                     struct err *err);
+/* A watcher started while ranks run learns of them from their beats. */
+void node_ranks_adopt(struct node_ranks *ranks, double now);
 void node_ranks_close(struct node_ranks *ranks);
 /* Reads all datagrams, beats and exits; messages for the supervisor go to
  * send, which takes them. */

@@ -54,12 +54,8 @@ static void ready_not(struct node *node, const char *class, const char *why)
                           "message", why));
 }
 
-static void start_prepare(struct node *node, const json_t *m)
+static void take_limits(struct node *node, const json_t *m)
 {
-    struct err err = ERR_INIT;
-    json_t *ignored;
-    node->check.deadline = 0; /* an in-job look is not needed any more */
-    node_child_poll(&node->check, node->now, &ignored, &err);
     node->limits = (struct node_limits){
         .heartbeat_s = json_double_or(m, "heartbeat_s", 1),
         .silent_s = json_double_or(m, "silent_s", 6),
@@ -73,11 +69,41 @@ static void start_prepare(struct node *node, const json_t *m)
         .gpus_per_node = (int)json_i64_or(m, "gpus", 0),
     };
     node->link.silent_s = node->limits.silent_s;
+}
+
+static void start_prepare(struct node *node, const json_t *m)
+{
+    struct err err = ERR_INIT;
+    json_t *ignored = NULL;
+    node->check.deadline = 0; /* an in-job look is not needed any more */
+    node_child_poll(&node->check, node->now, &ignored, &err);
+    json_decref(ignored);
+    take_limits(node, m);
     node_ranks_close(&node->ranks);
     node->preparing = (int)json_i64_or(m, "attempt", 0);
-    node->ranks.n = (int)json_i64_or(m, "ranks", 1);
     node->preflight_wanted = json_is_true(json_object_get(m, "preflight"));
     node->prepare_until = node->now + OLD_GONE_S;
+}
+
+static int open_ranks(struct node *node, int attempt, struct err *err)
+{
+    json_object_set_new(node->link.hello, "attempt", json_integer(attempt));
+    return node_ranks_open(&node->ranks, node->job, attempt,
+                           node->limits.ranks_per_node, err);
+}
+
+/* This watcher was started in the place of one that ended: ranks run. */
+static void attach(struct node *node, const json_t *m)
+{
+    char what[96];
+    struct err err = ERR_INIT;
+    int attempt = (int)json_i64_or(m, "attempt", 0);
+    take_limits(node, m);
+    node_kill_older(node->job, attempt, what, sizeof what);
+    if (open_ranks(node, attempt, &err))
+        node->say(err.msg);
+    else
+        node_ranks_adopt(&node->ranks, node->now);
 }
 
 static void start_check(struct node *node, bool preflight)
@@ -103,8 +129,7 @@ static void prepare_turn(struct node *node)
         ready_not(node, "node", what);
         return;
     }
-    int n = node->ranks.n;
-    if (node_ranks_open(&node->ranks, node->job, node->preparing, n, &err)) {
+    if (open_ranks(node, node->preparing, &err)) {
         ready_not(node, "node", err.msg);
         return;
     }
@@ -146,6 +171,8 @@ static void on_message(void *ctx, const json_t *m)
     const char *type = json_string_or(m, "type", "");
     if (!strcmp(type, "prepare"))
         start_prepare(node, m);
+    else if (!strcmp(type, "attach"))
+        attach(node, m);
     else if (!strcmp(type, "report"))
         link_send(&node->link,
                   json_pack("{s:s, s:O, s:o}", "type", "beats", "id",
@@ -238,6 +265,7 @@ static int node_init(struct node *node, const struct node_facts *facts,
     str_copy(node->run_dir, sizeof node->run_dir, facts->run_dir);
     str_copy(node->config, sizeof node->config, facts->config);
     node->job = facts->job;
+    node->say = facts->say;
     node->ranks.sock = -1;
     node->limits = (struct node_limits){.heartbeat_s = 1, .silent_s = 6};
     node->now = node->start_s = clock_mono_s();

@@ -110,6 +110,25 @@ void node_ranks_close(struct node_ranks *r)
     r->attempt = r->n = 0;
 }
 
+void node_ranks_adopt(struct node_ranks *r, double now)
+{
+    for (int i = 0; i < r->n; i++) {
+        struct node_rank *rank = &r->rank[i];
+        struct kb_beat beat;
+        if (pread(rank->beat_fd, &beat, sizeof beat, 0) !=
+                (ssize_t)sizeof beat ||
+            beat.magic != KB_BEAT_MAGIC || beat.attempt != r->attempt ||
+            beat.pid <= 1)
+            continue;
+        rank->known = true;
+        rank->rank = (int)beat.rank;
+        rank->pid = (pid_t)beat.pid;
+        rank->pidfd = rank_pidfd(rank->pid);
+        rank->beat = beat;
+        rank->changed_s = now;
+    }
+}
+
 /* ---- What they say ------------------------------------------------------ */
 
 static void meet(struct node_ranks *r, const json_t *m, double now)

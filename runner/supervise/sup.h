@@ -54,6 +54,8 @@ struct sup_node {
     char bad_class[16];  /* of a refusal: "request" is the user's */
     /* a connection was lost and it is being found out why */
     int probe_fd;        /* -1 none */
+    double probe_s;      /* when it was begun, or the next is due */
+    double answered_s;   /* when slurmd took a connection; 0: not yet */
     double lost_s;       /* when; 0: not lost */
     double quiet_s;      /* then since the last word */
     double rewatch_s;    /* a new watcher was started then */
@@ -134,6 +136,9 @@ int sup_start_watchers(struct sup *sup, struct err *err);
 /* Prepares all usable nodes for the attempt and chooses who trains. 0 with
  * roles set; 1: not enough good ones, diagnosis set; -1. */
 int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err);
+/* `prepare`, or `attach` for a watcher that comes while ranks run. */
+json_t *sup_prepare_message(const struct sup *sup, const char *type,
+                            bool preflight);
 int sup_good_spares(const struct sup *sup);
 void sup_node_out(struct sup *sup, int node, const char *why);
 /* Looks after lost connections; index of a node that is known to be lost, with

@@ -1,9 +1,10 @@
 /* sup_nodes - watchers up, nodes prepared, roles chosen; lost connections.
  *
  * A closed connection says less than it seems: the watcher may have died alone.
- * slurmd's port is tried: an answer, or a refusal, means that the host lives,
- * and a new watcher is started there; nothing within PROBE_S means that it does
- * not. A silent one needs no probe.
+ * slurmd's port is tried, not at once (a host that dies closes its sockets one
+ * after the other): if slurmd answers, a new watcher is started there, and the
+ * trying goes on until it is up; if it does not for PROBE_S, the node is dead
+ * or of no use. A silent one needs no probe.
  */
 #include "runner/supervise/sup.h"
 
@@ -24,6 +25,7 @@
 
 #define WATCHERS_UP_S 30.0   /* for the first of them to come */
 #define READY_S 75.0         /* its own deadlines are shorter */
+#define PROBE_AGAIN_S 0.5
 #define PROBE_S 1.5
 #define REWATCH_S 8.0
 
@@ -38,7 +40,7 @@ void sup_node_out(struct sup *sup, int i, const char *why)
     if (node->probe_fd >= 0)
         close(node->probe_fd);
     node->probe_fd = -1;
-    node->lost_s = node->rewatch_s = 0;
+    node->lost_s = node->rewatch_s = node->answered_s = 0;
     station_drop(sup->station, i);
 }
 
@@ -131,12 +133,13 @@ static void introduce_peers(struct sup *sup)
 
 /* ---- Prepare ------------------------------------------------------------ */
 
-static json_t *prepare_message(const struct sup *sup, bool preflight)
+json_t *sup_prepare_message(const struct sup *sup, const char *type,
+                           bool preflight)
 {
     const struct plan *p = &sup->plan;
     return json_pack(
         "{s:s, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
-        "type", "prepare", "attempt", sup->attempt, "nodes", sup->nodes_n,
+        "type", type, "attempt", sup->attempt, "nodes", sup->nodes_n,
         "ranks", sup->facts.ranks_per_node, "gpus", sup->facts.gpus_per_node,
         "preflight", preflight, "heartbeat_s", p->heartbeat_s, "silent_s",
         p->silent_s, "stall_min_s", p->stall_min_s, "stall_factor",
@@ -161,7 +164,8 @@ static void ask_all(struct sup *sup, bool preflight)
         node->role = ROLE_OUT;
         node->asked = !node->bad &&
                       !station_send(sup->station, i,
-                                    prepare_message(sup, preflight));
+                                    sup_prepare_message(sup, "prepare",
+                                                        preflight));
     }
 }
 
@@ -242,20 +246,29 @@ static void start_probe(struct sup_node *node)
     freeaddrinfo(found);
 }
 
-enum probe { PROBE_WAIT, PROBE_ALIVE, PROBE_DEAD };
-
-static enum probe look_at_probe(struct sup_node *node, double now)
+/* Begins, looks at and ends probes. */
+static void probe_turn(struct sup_node *node, double now)
 {
     struct pollfd p = {.fd = node->probe_fd, .events = POLLOUT};
     int failed = 0;
     socklen_t len = sizeof failed;
-    if (node->probe_fd < 0)
-        return PROBE_DEAD;
+    if (node->probe_fd < 0) {
+        if (now < node->probe_s)
+            return;
+        node->probe_s = now;
+        start_probe(node);
+        return;
+    }
     if (poll(&p, 1, 0) > 0) {
         getsockopt(node->probe_fd, SOL_SOCKET, SO_ERROR, &failed, &len);
-        return !failed || failed == ECONNREFUSED ? PROBE_ALIVE : PROBE_DEAD;
+        if (!failed)
+            node->answered_s = now;
+    } else if (now - node->probe_s < PROBE_S) {
+        return;
     }
-    return now - node->lost_s > PROBE_S ? PROBE_DEAD : PROBE_WAIT;
+    close(node->probe_fd);
+    node->probe_fd = -1;
+    node->probe_s = now + PROBE_AGAIN_S;
 }
 
 static int give_up(struct sup *sup, int i, enum cause cause, const char *how,
@@ -278,33 +291,24 @@ static int look_at_lost(struct sup *sup, int i, double now,
                  node->quiet_s);
         return give_up(sup, i, CAUSE_NODE_SILENT, how, ret);
     }
-    if (node->rewatch_s) {
-        if (now - node->rewatch_s < REWATCH_S)
-            return -1;
-        return give_up(sup, i, CAUSE_NODE_DEAD,
-                       "its watcher ended, and a new one did not come up",
-                       ret);
-    }
-    if (node->probe_fd < 0)
-        start_probe(node);
-    switch (look_at_probe(node, now)) {
-    case PROBE_WAIT:
-        return -1;
-    case PROBE_DEAD:
+    probe_turn(node, now);
+    double mute = now - (node->answered_s ? node->answered_s : node->lost_s);
+    if (mute > PROBE_S + (node->answered_s ? PROBE_AGAIN_S : 0))
         return give_up(sup, i, CAUSE_NODE_DEAD,
                        "its watcher's connection closed and the node does "
                        "not answer", ret);
-    case PROBE_ALIVE:
-        break;
+    if (node->rewatch_s && now - node->rewatch_s > REWATCH_S)
+        return give_up(sup, i, CAUSE_NODE_DEAD,
+                       "its watcher ended, and a new one did not come up",
+                       ret);
+    if (node->answered_s && !node->rewatch_s) {
+        struct err err = ERR_INIT;
+        node->rewatch_s = now;
+        story_say(sup, "%s: its watcher ended, the node answers; starting a "
+                       "new one", node->name);
+        if (act_rewatch(sup, i, &err))
+            story_say(sup, "warning: %s", err.msg);
     }
-    struct err err = ERR_INIT;
-    close(node->probe_fd);
-    node->probe_fd = -1;
-    node->rewatch_s = now;
-    story_say(sup, "%s: its watcher ended, the node answers; starting a new "
-                   "one", node->name);
-    if (act_rewatch(sup, i, &err))
-        story_say(sup, "warning: %s", err.msg);
     return -1;
 }
 

@@ -217,11 +217,15 @@ static void on_up(struct sup *sup, const struct station_event *ev)
 {
     struct sup_node *node = &sup->nodes[ev->node];
     node->up = true;
-    node->lost_s = node->rewatch_s = 0;
+    node->lost_s = node->rewatch_s = node->answered_s = 0;
     if (node->probe_fd >= 0)
         close(node->probe_fd);
     node->probe_fd = -1;
     node->peer_port = (int)json_i64_or(ev->message, "peer_port", 0);
+    if (sup->launched && node->ready &&
+        json_i64_or(ev->message, "attempt", 0) != sup->attempt)
+        station_send(sup->station, ev->node,
+                     sup_prepare_message(sup, "attach", false));
     story_event(sup, KB_EV_WATCHER_UP, json_pack("{s:s}", "node", node->name));
 }
 
@@ -233,6 +237,8 @@ static void on_lost(struct sup *sup, const struct station_event *ev)
     if (node->bad || !strcmp(ev->how, "replaced"))
         return;
     node->lost_s = ev->mono_s;
+    node->probe_s = ev->mono_s + 0.3; /* sup_nodes.c says why */
+    node->answered_s = node->rewatch_s = 0;
     node->quiet_s = ev->quiet_s;
     str_copy(node->why, sizeof node->why, silent ? "silent" : "closed");
     story_event(sup, KB_EV_WATCHER_LOST,
@@ -250,10 +256,10 @@ static void on_gap(struct sup *sup, const struct station_event *ev)
         sup->launch_s += ev->seconds;
     sup->save_until_s += sup->save_asked ? ev->seconds : 0;
     for (int i = 0; i < sup->nodes_n; i++) {
-        if (sup->nodes[i].lost_s)
-            sup->nodes[i].lost_s = ev->mono_s;
-        if (sup->nodes[i].rewatch_s)
-            sup->nodes[i].rewatch_s = ev->mono_s;
+        struct sup_node *node = &sup->nodes[i];
+        node->lost_s = node->lost_s ? ev->mono_s : 0;
+        node->rewatch_s = node->rewatch_s ? ev->mono_s : 0;
+        node->answered_s = node->answered_s ? ev->mono_s : 0;
     }
     struct ctl_job job;
     if (!ctl_load_job((uint32_t)sup->facts.job, &job, NULL)) {
