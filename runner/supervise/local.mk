@@ -24,13 +24,14 @@ libkb_supervise_a_SOURCES = \
 	runner/supervise/story.c \
 	runner/supervise/sup.h \
 	runner/supervise/sup_nodes.c \
+	runner/supervise/sup_notice.c \
 	runner/supervise/sup_open.c \
 	runner/supervise/sup_pump.c \
 	runner/supervise/sup_watch.c \
 	runner/supervise/wire.c runner/supervise/wire.h
 libkb_supervise_a_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)
 libkb_supervise_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(CRYPTO_CFLAGS)
-SUPERVISE_LIBS = libkb_supervise.a libkb_ckpt.a $(JOURNAL_LIBS) \
+SUPERVISE_LIBS = libkb_supervise.a libkb_ckpt.a $(NOTICE_LIBS) \
 	$(PLAN_LIBS) $(CRYPTO_LIBS) $(SLURM_LIBS) $(XXHASH_LIBS) -lpthread
 bin_PROGRAMS += koboshi-supervise
 koboshi_supervise_SOURCES = runner/supervise/main_supervise.c

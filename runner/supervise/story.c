@@ -29,6 +29,7 @@ void story_event(struct sup *sup, enum kb_event event, json_t *fields)
 {
     static double told;
     struct err err = ERR_INIT;
+    sup_notice_event(sup, event, fields);
     if (!sup->journal)
         json_decref(fields);
     else if (journal_event(sup->journal, event, fields, &err) &&

@@ -20,6 +20,7 @@
 #include "runner/base/contract.h"
 #include "runner/base/err.h"
 #include "runner/journal/journal.h"
+#include "runner/journal/notice.h"
 #include "runner/plan/plan.h"
 #include "runner/supervise/attempt.h"
 #include "runner/supervise/classify.h"
@@ -89,6 +90,7 @@ struct sup {
     char secret[WIRE_SECRET_CHARS], address[300];
     double start_s;             /* monotonic, of this supervisor */
     struct journal *journal;
+    struct notice *notice;      /* NULL: none wanted */
     int attempt;
     int last_attempt;           /* of an earlier supervisor of this job */
     double attempt_s, launch_s; /* monotonic */
@@ -157,6 +159,12 @@ enum next act(struct sup *sup, const struct diagnosis *diagnosis,
 void act_end_ranks(struct sup *sup);
 void act_ask_save(struct sup *sup);
 int act_rewatch(struct sup *sup, int node, struct err *err);
+
+/* ---- sup_notice.c ------------------------------------------------------- */
+void sup_notice_open(struct sup *sup);
+void sup_notice_event(struct sup *sup, enum kb_event event,
+                      const json_t *fields);
+void sup_notice_close(struct sup *sup); /* waits some seconds at most */
 
 /* ---- story.c ------------------------------------------------------------ */
 void story_say(struct sup *sup, const char *fmt, ...)

@@ -311,11 +311,13 @@ int sup_open(struct sup *sup, const struct sup_facts *facts, struct err *err)
     sup->ranks = calloc((size_t)sup->ranks_n + 1, sizeof *sup->ranks);
     if (!sup->ranks)
         return err_set(err, "supervise: out of memory");
+    sup_notice_open(sup);
     return open_station(sup, err);
 }
 
 void sup_close(struct sup *sup)
 {
+    sup_notice_close(sup);
     station_close(sup->station);
     journal_close(sup->journal);
     history_release(&sup->history);

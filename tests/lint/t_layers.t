@@ -45,7 +45,7 @@ runner/model:     model.h
 runner/data:      data.h tokenizer.h tokens.h build.h corpus.h tokens.h
 runner/comm:      comm.h
 runner/plan:      plan.h shape.h batch.h sizes.h
-runner/journal:   journal.h chronicle.h mlflow.h
+runner/journal:   journal.h chronicle.h mlflow.h notice.h
 health:           health.h finding.h
 health/active:
 kernels:          ops.h device.h exec.h view.h
