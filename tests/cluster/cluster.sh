@@ -124,16 +124,18 @@ cluster_start_slurmctld() {
 
 # Switch a node on: its namespaces, then the cable into them.
 cluster_start_node() {
-    local name=$1 outer init cable
+    local name=$1 outer init cable address
     cable=$(cluster_cable "$name")
+    address=$(cluster_address "$name")
     mkdir -p "$CLUSTER_DIR/spool/$name" "$CLUSTER_DIR/tmp/$name"
     chmod 1777 "$CLUSTER_DIR/tmp/$name"
     ip link del "$cable" 2>/dev/null
     setsid unshare --net --uts --mount --pid --fork --mount-proc \
         --kill-child=KILL "$CLUSTER_HERE/node.sh" "$name" \
-        "$(cluster_address "$name")" $CLUSTER_NET.1 \
+        "$address" $CLUSTER_NET.1 \
         >>"$CLUSTER_DIR/log/$name.out" 2>&1 </dev/null &
     outer=$!
+    # Its only child is the node's init: nothing above may start another.
     cluster_wait 5 pgrep -P $outer || return 1
     init=$(pgrep -P $outer | head -n 1)
     echo "$init" >"$CLUSTER_DIR/pid/$name.init"
