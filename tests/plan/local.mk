@@ -12,3 +12,4 @@ tests_plan_test_man_CPPFLAGS = $(AM_CPPFLAGS) -DMAN_DIR='"$(abs_top_srcdir)/man"
 tests_plan_test_man_LDADD = $(PLAN_LIBS)
 check_PROGRAMS += tests/plan/test_fuzz
 tests_plan_test_fuzz_LDADD = $(PLAN_LIBS)
+EXTRA_DIST += tests/plan/cases tests/plan/t_templates.t

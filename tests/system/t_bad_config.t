@@ -21,11 +21,17 @@ refused "a key nearly right" "train\.steps" train.step=100
 refused "a word for a number" "run\.yaml:[0-9]+.*train\.steps|train\.steps.*run\.yaml:[0-9]+" train.steps=many
 refused "out of range" "optim\.lr" optim.lr=100
 refused "a batch that does not divide" "global_batch" train.global_batch=7
-refused "no token file" "nowhere" data.train=/nowhere/text
+refused "no token file" "nowhere.*koboshi data build" "data.train=$CLUSTER_DIR/nowhere"
 printf x >"$CLUSTER_DIR/torn.idx"
 cp "$RUN_TEXT.bin" "$CLUSTER_DIR/torn.bin"
 refused "a torn index" "torn" "data.train=$CLUSTER_DIR/torn"
 refused "a run directory that cannot be" "/proc/koboshi" run.dir=/proc/koboshi
+
+# A file system that only the nodes may have is no mistake that sbatch can see.
+run_write run data.train=/no-such-mount/text
+is "$(cd "$CLUSTER_DIR" && sbatch --llm-train="$RUN_YAML" --llm-dry-run -N 2 </dev/null \
+    2>&1 | grep -c "no-such-mount/text' cannot be seen from here")" 1 \
+    "what this host cannot see is a warning"
 
 run_write run
 run_submit -N 2 --llm-set=train.steps=none >/dev/null
