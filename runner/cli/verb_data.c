@@ -23,7 +23,8 @@ static const char usage[] =
     "build    text (JSONL: a document a line; else a document a file; - is\n"
     "         standard input) to PREFIX.bin and PREFIX.idx, which Megatron-LM\n"
     "         reads too\n"
-    "  --tokenizer T       byte\n"
+    "  --tokenizer T       byte, or the folder or file of a byte-level BPE:\n"
+    "                      vocab.json with merges.txt, or tokenizer.json\n"
     "  --output PREFIX     where the two files go\n"
     "  --append-eod        end each document with the end-of-document token\n"
     "  --key NAME          of the text in JSONL (text)\n"
@@ -100,7 +101,7 @@ static int take_option(struct args *a, int id, const char *value,
     static const char *const formats[] = {"auto", "jsonl", "text", NULL};
     static const char *const invalid[] = {"bad", "replace", NULL};
     int64_t n;
-    int word;
+    int word = 0;
     switch (id) {
     case OPT_TOKENIZER:
         a->tokenizer = a->build.tokenizer = value;

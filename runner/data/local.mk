@@ -2,6 +2,8 @@
 noinst_LIBRARIES += libkb_data.a
 libkb_data_a_SOURCES = \
 	runner/data/blend.c runner/data/blend.h \
+	runner/data/bpe.c runner/data/bpe.h \
+	runner/data/bpe_load.c runner/data/bpe_load.h \
 	runner/data/build.c runner/data/build.h \
 	runner/data/corpus.c runner/data/corpus.h \
 	runner/data/cursor.c runner/data/cursor.h \
@@ -9,12 +11,15 @@ libkb_data_a_SOURCES = \
 	runner/data/input.c runner/data/input.h \
 	runner/data/jsonl.c runner/data/jsonl.h \
 	runner/data/order.c runner/data/order.h \
+	runner/data/pretok.c runner/data/pretok.h \
 	runner/data/text.c runner/data/text.h \
 	runner/data/tokenizer.c runner/data/tokenizer.h \
-	runner/data/tok_byte.c \
+	runner/data/tok_bpe.c runner/data/tok_byte.c \
 	runner/data/tokens.c runner/data/tokens.h \
 	runner/data/tokens_file.h runner/data/tokens_write.c \
 	runner/data/twister.c runner/data/twister.h \
+	runner/data/unicode_table.h \
 	runner/data/windows.c runner/data/windows.h
 libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 DATA_LIBS = libkb_data.a $(BASE_LIBS)
+EXTRA_DIST += runner/data/unicode_table.awk

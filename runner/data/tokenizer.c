@@ -5,6 +5,7 @@
 
 static const struct tokenizer_kind *const kinds[] = {
     &tok_byte,
+    &tok_bpe,
 };
 
 struct tokenizer *tokenizer_open(const char *name, struct err *err)
@@ -15,7 +16,9 @@ struct tokenizer *tokenizer_open(const char *name, struct err *err)
             kind = kinds[i];
     if (!kind) {
         err_set_class(err, ERR_REQUEST,
-                      "data: no such tokenizer: '%s'; give byte", name);
+                      "data: no such tokenizer: '%s'; give byte, a folder or "
+                      "file of a tokenizer (tokenizer.json, vocab.json with "
+                      "merges.txt)", name);
         return NULL;
     }
     struct tokenizer *t = calloc(1, sizeof *t);

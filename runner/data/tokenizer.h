@@ -63,5 +63,6 @@ struct tokenizer {
 };
 
 extern const struct tokenizer_kind tok_byte;
+extern const struct tokenizer_kind tok_bpe;
 
 #endif

@@ -1,0 +1,194 @@
+/* pretok - see pretok.h. Each scanner tries the alternatives of its expression
+ * in their order. */
+#include "runner/data/pretok.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runner/data/text.h"
+#include "runner/data/unicode_table.h"
+
+enum class { OTHER, LETTER, NUMBER, SPACE };
+
+/* The first 128 code points, unpacked. */
+#define O OTHER
+#define L LETTER
+#define N NUMBER
+#define S SPACE
+static const unsigned char ascii[128] = {
+    O, O, O, O, O, O, O, O, O, S, S, S, S, S, O, O, O, O, O, O, O, O,
+    O, O, O, O, O, O, O, O, O, O, S, O, O, O, O, O, O, O, O, O, O, O,
+    O, O, O, O, N, N, N, N, N, N, N, N, N, N, O, O, O, O, O, O, O, L,
+    L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L,
+    L, L, L, O, O, O, O, O, O, L, L, L, L, L, L, L, L, L, L, L, L, L,
+    L, L, L, L, L, L, L, L, L, L, L, L, L, O, O, O, O, O};
+#undef O
+#undef L
+#undef N
+#undef S
+
+static enum class class_of(uint32_t code)
+{
+    const unsigned char *block = unicode_block[unicode_index[code >> 8]];
+    return (enum class)(block[(code & 255) >> 2] >> 2 * (code & 3) & 3);
+}
+
+/* Class and length of the character at p. */
+static inline enum class look(const char *p, const char *end, int *ret_len)
+{
+    uint32_t code;
+    if ((unsigned char)*p < 128) {
+        *ret_len = 1;
+        return (enum class)ascii[(unsigned char)*p];
+    }
+    int len = utf8_get(p, end, &code);
+    if (len < 0) {
+        *ret_len = -len;
+        return OTHER;
+    }
+    *ret_len = len;
+    return class_of(code);
+}
+
+static inline enum class peek(const char *p, const char *end)
+{
+    int len;
+    return look(p, end, &len);
+}
+
+/* Behind the run of one class. */
+static inline const char *run(enum class class, const char *p,
+                              const char *end)
+{
+    while (p < end) {
+        int len;
+        if (look(p, end, &len) != class)
+            break;
+        p += len;
+    }
+    return p;
+}
+
+static inline bool is_newline(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
+/* \s+(?!\S)|\s+ : all at the end of the text; else all but the last one,
+ * which is for what follows; a single one by itself. With newlines, before
+ * that \s*[\r\n]+ : through the last newline of the run. */
+static size_t white(const char *p, const char *end, bool newlines)
+{
+    const char *q = p, *last = p, *newline = NULL;
+    int len;
+    while (q < end && look(q, end, &len) == SPACE) {
+        last = q;
+        if (is_newline(*q))
+            newline = q + 1;
+        q += len;
+    }
+    if (newlines && newline)
+        return (size_t)(newline - p);
+    return (size_t)((q == end || last == p ? q : last) - p);
+}
+
+/* 's 't 're 've 'm 'll 'd behind the apostrophe at p; 0: none. Without regard
+ * to case the long s (U+017F) is an s. */
+static size_t contraction(const char *p, const char *end, bool any_case)
+{
+    size_t left = (size_t)(end - p);
+    if (left < 2)
+        return 0;
+    char a = p[1], b = left > 2 ? p[2] : 0;
+    if (any_case) {
+        if (a == (char)0xc5 && b == (char)0xbf)
+            return 3;
+        a |= 0x20 & -(a >= 'A' && a <= 'Z');
+        b |= 0x20 & -(b >= 'A' && b <= 'Z');
+    }
+    if (a == 's' || a == 't' || a == 'm' || a == 'd')
+        return 2;
+    if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') ||
+        (a == 'l' && b == 'l'))
+        return 3;
+    return 0;
+}
+
+static size_t next_gpt2(const char *p, const char *end)
+{
+    size_t n;
+    if (*p == '\'' && (n = contraction(p, end, false)))
+        return n;
+    const char *from = *p == ' ' && p + 1 < end ? p + 1 : p;
+    enum class class = peek(from, end);
+    if (class == SPACE)
+        return white(p, end, false);
+    return (size_t)(run(class, from, end) - p);
+}
+
+static size_t numbers(const char *p, const char *end, int most)
+{
+    const char *q = p;
+    int len;
+    for (int i = 0; i < most && q < end; i++) {
+        if (look(q, end, &len) != NUMBER)
+            break;
+        q += len;
+    }
+    return (size_t)(q - p);
+}
+
+static size_t next_llama3(const char *p, const char *end, int digits)
+{
+    size_t n;
+    int len;
+    if (*p == '\'' && (n = contraction(p, end, true)))
+        return n;
+    enum class class = look(p, end, &len);
+    const char *behind = p + len;
+    if (class == LETTER)
+        return (size_t)(run(LETTER, behind, end) - p);
+    if (class == NUMBER)
+        return numbers(p, end, digits);
+    if (!is_newline(*p) && behind < end && peek(behind, end) == LETTER)
+        return (size_t)(run(LETTER, behind, end) - p);
+    const char *from = *p == ' ' && behind < end ? behind : p;
+    if (peek(from, end) != OTHER)
+        return white(p, end, true);
+    const char *q = run(OTHER, from, end);
+    while (q < end && is_newline(*q))
+        q++;
+    return (size_t)(q - p);
+}
+
+size_t pretok_next(enum pretok pretok, const char *p, const char *end)
+{
+    switch (pretok) {
+    case PRETOK_GPT2:
+        return next_gpt2(p, end);
+    case PRETOK_LLAMA3:
+        return next_llama3(p, end, 3);
+    default:
+        return next_llama3(p, end, 1);
+    }
+}
+
+enum pretok pretok_of_regex(const char *regex)
+{
+#define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+    static const struct {
+        const char *regex;
+        enum pretok pretok;
+    } known[] = {
+        {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
+         "|\\s+(?!\\S)|\\s+", PRETOK_GPT2},
+        {HEAD "\\p{N}{1,3}" TAIL, PRETOK_LLAMA3},
+        {HEAD "\\p{N}" TAIL, PRETOK_QWEN2},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(regex, known[i].regex))
+            return known[i].pretok;
+    return PRETOK_N;
+}

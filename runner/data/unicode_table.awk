@@ -1,0 +1,68 @@
+# Makes unicode_table.h: which code points are letters, numbers and white
+# space. Run by hand when a new Unicode comes; the result is in the tree.
+#
+#   awk -f unicode_table.awk /usr/share/unicode/UnicodeData.txt \
+#       /usr/share/unicode/PropList.txt > unicode_table.h
+#
+# (Debian: unicode-data.) Two stages: a block number for each 256 code points,
+# and blocks of 64 bytes, two bits a code point: 0 other, 1 L, 2 N, 3 space.
+BEGIN { FS = ";" }
+
+function hex(text,   i, v) {
+    v = 0
+    for (i = 1; i <= length(text); i++)
+        v = v * 16 + index("0123456789ABCDEF", substr(text, i, 1)) - 1
+    return v
+}
+
+FILENAME ~ /UnicodeData/ {
+    code = hex($1)
+    kind = substr($3, 1, 1)
+    value = kind == "L" ? 1 : kind == "N" ? 2 : 0
+    from = $2 ~ /, Last>$/ ? last + 1 : code
+    if (value)
+        for (c = from; c <= code; c++)
+            class[c] = value
+    last = code
+}
+
+FILENAME ~ /PropList/ && /; White_Space/ {
+    split($1, range, /\.\.| /)
+    to = range[2] == "" ? range[1] : range[2]
+    for (c = hex(range[1]); c <= hex(to); c++)
+        class[c] = 3
+}
+
+FILENAME ~ /PropList/ && FNR == 1 {
+    version = $0
+    sub(/^# PropList-/, "", version)
+    sub(/\.txt.*/, "", version)
+}
+
+END {
+    for (b = 0; b < 4352; b++) {
+        text = ""
+        for (i = 0; i < 64; i++) {
+            byte = 0
+            for (k = 3; k >= 0; k--)
+                byte = byte * 4 + class[b * 256 + i * 4 + k]
+            text = text sprintf("%s%d,", i % 16 ? "" : "\n     ", byte)
+        }
+        if (!(text in number)) {
+            number[text] = blocks
+            block[blocks++] = text
+        }
+        index_of[b] = number[text]
+    }
+    print "/* unicode_table - made by unicode_table.awk from Unicode " version
+    print " * (unicode.org/license); do not edit. */"
+    print "#define UNICODE_TABLE_VERSION \"" version "\""
+    printf "static const unsigned char unicode_index[4352] = {"
+    for (b = 0; b < 4352; b++)
+        printf "%s%d,", b % 16 ? "" : "\n    ", index_of[b]
+    print "\n};"
+    printf "static const unsigned char unicode_block[%d][64] = {", blocks
+    for (b = 0; b < blocks; b++)
+        printf "\n    {%s},", block[b]
+    print "\n};"
+}

@@ -1,0 +1,68 @@
+/* Tests of runner/data/pretok.c: texts and the pieces that the expressions
+ * match, as regular expression engines give them, '|' between. */
+#include "runner/data/pretok.h"
+
+#include <stdlib.h>
+
+#include "tests/tap.h"
+
+static const struct {
+    enum pretok pretok;
+    const char *text, *pieces;
+} cases[] = {
+    {PRETOK_GPT2, "Hello world", "Hello| world"},
+    {PRETOK_GPT2, "it's I'll we've 'S", "it|'s| I|'ll| we|'ve| '|S"},
+    {PRETOK_GPT2, "a  b   c", "a| | b|  | c"},
+    {PRETOK_GPT2, "a \n\n b  ", "a| \n\n| b|  "},
+    {PRETOK_GPT2, "x\ty \tz", "x|\t|y| |\t|z"},
+    {PRETOK_GPT2, "12ab3 45", "12|ab|3| 45"},
+    {PRETOK_GPT2, "a!? '''s ''", "a|!?| '''|s| ''"},
+    {PRETOK_GPT2, " ", " "},
+    {PRETOK_GPT2, "'", "'"},
+    {PRETOK_GPT2, "'r", "'|r"},
+    {PRETOK_GPT2, "\xc2\xa0x", "\xc2\xa0|x"}, /* no-break space */
+    {PRETOK_GPT2, "e\xcc\x81t", "e|\xcc\x81|t"}, /* a mark is no letter */
+    {PRETOK_GPT2, "\xe3\x80\x80\xe3\x80\x80\xe3\x81\x82",
+     "\xe3\x80\x80|\xe3\x80\x80|\xe3\x81\x82"},
+    {PRETOK_GPT2, "\xff\xfe" "a", "\xff\xfe|a"}, /* not UTF-8 */
+    {PRETOK_GPT2, "a\xe3\x81", "a|\xe3\x81"},
+    {PRETOK_LLAMA3, "It'S I'LL'\xc5\xbf", "It|'S| I|'LL|'\xc5\xbf"},
+    {PRETOK_LLAMA3, "12345 6", "123|45| |6"},
+    {PRETOK_LLAMA3, "\tfoo !bar", "\tfoo| !|bar"},
+    {PRETOK_LLAMA3, "a(b) c\n", "a|(b|)| c|\n"},
+    {PRETOK_LLAMA3, "x {\n\n  y", "x| {\n\n| | y"},
+    {PRETOK_LLAMA3, "a \n \n  b", "a| \n \n| | b"},
+    {PRETOK_LLAMA3, "a\r\nb", "a|\r\n|b"},
+    {PRETOK_LLAMA3, "a   1", "a|  | |1"},
+    {PRETOK_LLAMA3, "a   ", "a|   "},
+    {PRETOK_QWEN2, "12345 x", "1|2|3|4|5| x"},
+};
+
+static void test_cases(void)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char got[256] = "";
+        size_t len = strlen(cases[i].text);
+        char *copy = malloc(len); /* the sanitizer sees what is behind */
+        memcpy(copy, cases[i].text, len);
+        for (size_t at = 0, n; at < len; at += n) {
+            n = pretok_next(cases[i].pretok, copy + at, copy + len);
+            if (!n)
+                break;
+            sprintf(got + strlen(got), "%s%.*s", at ? "|" : "", (int)n,
+                    copy + at);
+        }
+        free(copy);
+        is_str(got, cases[i].pieces, "pieces");
+    }
+}
+
+int main(void)
+{
+    test_cases();
+    ok(pretok_of_regex("\\w+|\\s") == PRETOK_N, "an unknown expression");
+    ok(pretok_of_regex("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| "
+                       "?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+") ==
+           PRETOK_GPT2, "GPT-2's");
+    return tap_done();
+}
