@@ -130,20 +130,6 @@ static int64_t batch_bytes(const struct plan *plan)
     return 2 * one + 5 * SIZES_ALIGN;
 }
 
-/* What the largest operation needs beside its operands; the kernels say it
- * exactly (ops_workspace_bytes), and a test holds this against them. On CPUs:
- * rows of scores for each of 16 workers, or 256 tokens' logits. */
-static int64_t scratch_of_operations(const struct plan *plan)
-{
-    const struct shape *s = &plan->shape;
-    int64_t real = plan_act_bytes(plan);
-    int64_t scores = 16 * 2 * 64 * (int64_t)plan->seq_len * real;
-    int64_t logits = 256 * ((int64_t)s->Vp * real + 4 * 8);
-    int64_t chunks = (int64_t)s->Vp * s->C / 65536 + s->Vp;
-    int64_t most = scores > logits ? scores : logits;
-    return sizes_align(most > chunks * 24 ? most : chunks * 24);
-}
-
 /* Floating point operations of a token, forward and backward: 6 for each
  * weight of a product that the token meets, plus attention's two products.
  * Terms as Megatron-LM counts them: since 0.12 it counts what causality
@@ -178,7 +164,9 @@ void plan_memory(struct plan *plan)
     add_row(plan, "activations",
             layer_bytes(plan, true) * plan->shape.L + final_bytes(plan));
     add_row(plan, "workspace", shared_bytes(plan));
-    add_row(plan, "operations", scratch_of_operations(plan));
+    add_row(plan, "operations",
+            operations_bytes(&plan->shape, plan->device == PLAN_CUDA,
+                             plan->micro_batch, plan->seq_len, act));
     add_row(plan, "buffers", batch_bytes(plan));
     if (plan->device == PLAN_CPU)
         add_row(plan, "checkpoint snapshot",

@@ -63,6 +63,12 @@ enum scratch_id {
 int64_t scratch_bytes(const struct shape *s, enum scratch_id id, int64_t N,
                       int act, bool train);
 
+/* What the largest operation needs beside its operands, for B sequences of T
+ * tokens; the kernels say it exactly (ops_workspace_bytes) and must not need
+ * more. act: bytes of an element. */
+int64_t operations_bytes(const struct shape *s, bool cuda, int64_t B,
+                         int64_t T, int act);
+
 /* Blocks of the arena are rounded up to this. */
 #define SIZES_ALIGN 256
 int64_t sizes_align(int64_t bytes);

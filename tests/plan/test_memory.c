@@ -81,6 +81,30 @@ static void test_rows(void)
         }
 }
 
+/* The same on GPUs, where this is built for them. */
+static void test_cuda_operations(void)
+{
+    static const char *const presets[] = {"gpt2-nano", "gpt2-124m",
+                                          "gpt2-1558m", "gpt3-7b", "llama-1b",
+                                          "llama-8b"};
+    static const char *const mores[] = {"", "train.micro_batch: 64\n",
+                                        "train.precision: fp32\n"
+                                        "train.seq_len: 128\n"};
+    const struct ops *ops = ops_cuda();
+    for (int i = 0; ops && i < 6; i++)
+        for (int j = 0; j < 3; j++) {
+            if (!ok(!make(presets[i], mores[j], 8), "%s on GPUs", presets[i]))
+                continue;
+            const struct shape *s = &plan.shape;
+            int64_t ws = (int64_t)ops_workspace_bytes(
+                ops, plan.precision == PLAN_BF16 ? DT_BF16 : DT_F32,
+                (int64_t)plan.micro_batch * plan.seq_len, s->C, s->F, s->H,
+                s->K, s->D, s->Vp, plan.micro_batch, plan.seq_len);
+            ok(row("operations") >= ws, "operations on GPUs: %lld of %lld",
+               (long long)row("operations"), (long long)ws);
+        }
+}
+
 static void test_params(void)
 {
     static const struct {
@@ -132,6 +156,7 @@ static void test_hash(void)
 int main(void)
 {
     test_rows();
+    test_cuda_operations();
     test_params();
     test_flop();
     test_hash();
