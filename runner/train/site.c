@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "kernels/exec.h"
 #include "runner/data/tokens.h"
 
 static void look_at_file(const char *prefix, struct site_file *ret)
@@ -60,6 +61,18 @@ static void look_at_disk(const char *run_dir, struct site *site)
         site->disk_free_bytes = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
 }
 
+/* GPUs that this host shows. */
+static int count_gpus(void)
+{
+    char path[32];
+    int n = 0;
+    for (int i = 0; i < 64; i++) {
+        snprintf(path, sizeof path, "/dev/nvidia%d", i);
+        n += access(path, F_OK) == 0;
+    }
+    return n;
+}
+
 void site_look(const struct conf *conf, const struct comm_place *place,
                struct site *ret)
 {
@@ -67,6 +80,7 @@ void site_look(const struct conf *conf, const struct comm_place *place,
     *ret = (struct site){
         .nodes = (place->size + local - 1) / local,
         .ranks_per_node = local,
+        .gpus_per_node = ops_cuda() ? count_gpus() : 0,
         .cores_per_rank = (int)(sysconf(_SC_NPROCESSORS_ONLN) / local),
         .disk_free_bytes = -1,
         .slurmd_timeout_s = -1, .requeue_delay_s = -1,

@@ -1,4 +1,5 @@
 /* state - device, arena, model, optimizer, batches: made once, by the plan. */
+#include "runner/plan/sizes.h"
 #include "runner/train/train.h"
 
 #include <stdlib.h>
@@ -23,18 +24,32 @@ static int64_t workspace_bytes(const struct plan *plan, const struct ops *ops,
 }
 
 /* The plan's row of that name. */
-static int64_t planned(const struct plan *plan, const char *what)
+static struct plan_memory_row *row_of(struct plan *plan, const char *what)
 {
     for (int i = 0; i < plan->memory_n; i++)
         if (strcmp(plan->memory[i].what, what) == 0)
-            return plan->memory[i].bytes;
-    return 0;
+            return &plan->memory[i];
+    return NULL;
 }
 
 /* All rows but what lies in host memory. */
-static int64_t planned_arena(const struct plan *plan)
+static int64_t planned_arena(struct plan *plan)
 {
-    return plan->memory_bytes - planned(plan, "checkpoint snapshot");
+    struct plan_memory_row *host = row_of(plan, "checkpoint snapshot");
+    return plan->memory_bytes - (host ? host->bytes : 0);
+}
+
+/* Plan estimates the operations' scratch; what they want on this device is
+ * known here, and before anything is allocated. */
+static int64_t plan_scratch(struct plan *plan, int64_t wanted)
+{
+    struct plan_memory_row *row = row_of(plan, "operations");
+    if (wanted > row->bytes) {
+        wanted = sizes_align(wanted);
+        plan->memory_bytes += wanted - row->bytes;
+        row->bytes = wanted;
+    }
+    return row->bytes;
 }
 
 static int device_failed(const struct train *t, const char *what,
@@ -55,10 +70,8 @@ static int arena_open(struct train *t, struct err *err)
                                t->plan.deterministic);
     if (k != K_OK)
         return device_failed(t, "opening the operations", k, err);
-    int64_t ws = planned(&t->plan, "operations");
-    if (workspace_bytes(&t->plan, t->ex.ops, t->ex.act) > ws)
-        return err_set(err, "train: the operations need more scratch than the "
-                       "%lld bytes planned", (long long)ws);
+    int64_t ws = plan_scratch(
+        &t->plan, workspace_bytes(&t->plan, t->ex.ops, t->ex.act));
     k = device_arena(t->device, (size_t)planned_arena(&t->plan));
     if (k != K_OK)
         return device_failed(t, "taking memory", k, err);
