@@ -2,3 +2,4 @@
 # programs and the rows.
 dist_man_MANS += man/koboshi.1 man/koboshi.7 man/koboshi.yaml.5
 dist_man_MANS += man/koboshi-train.1
+dist_man_MANS += man/spank_koboshi.8 man/koboshi-health.8

@@ -46,7 +46,7 @@ include tests/data/local.mk
 check_PROGRAMS += tests/spank/test_hostlist tests/spank/test_cmdline \
 	tests/spank/test_options tests/spank/test_wiring tests/spank/test_script \
 	tests/spank/test_drain tests/spank/test_store
-EXTRA_DIST += tests/system/t_gate.t
+EXTRA_DIST += tests/system/t_gate.t tests/system/t_plugin.t
 tests_spank_test_drain_SOURCES = tests/spank/test_drain.c spank/drain.c
 tests_spank_test_drain_LDADD = $(BASE_LIBS)
 tests_spank_test_store_SOURCES = tests/spank/test_store.c spank/store.c

@@ -24,7 +24,7 @@ int main(void)
                 "row %d is whole", i))
             continue;
         ok(is_code(row->code), "%s is a code", row->code);
-        is_int(catalog_find(row->code), i, "found, and the only one");
+        is_int(catalog_find_code(row->code), i, "found, and the only one");
         ok(islower((unsigned char)row->message[0]) ||
                !strncmp(row->message, "/dev", 4),
            "message begins in lower case: %s", row->message);
@@ -42,6 +42,6 @@ int main(void)
     is_str(finding.subject, "/tmp", "subject");
     is_str(finding.evidence, "evidence", "evidence");
     is_int(finding.severity, FINDING_WARN, "severity");
-    is_int(catalog_find("no-such-code"), -1, "an unknown code");
+    is_int(catalog_find_code("no-such-code"), -1, "an unknown code");
     return tap_done();
 }
