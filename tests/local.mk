@@ -92,3 +92,4 @@ tests_spank_fake_host_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
 tests_spank_fake_host_LDFLAGS = -rdynamic
 endif
 EXTRA_DIST += tests/spank/t_host.t
+include tests/fuzz/local.mk

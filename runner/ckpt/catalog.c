@@ -18,7 +18,7 @@
 
 #define START_MAX_BYTES ((size_t)16 << 20)
 
-/* ---- Fences ------------------------------------------------------------- */
+/* ---- Fences ------------------------------------------------------------ */
 
 /* What attempts accepted when they began: newest first. */
 struct fence {
@@ -114,7 +114,7 @@ static bool is_accepted(const struct fences *f,
     return true;
 }
 
-/* ---- Entries ------------------------------------------------------------ */
+/* ---- Entries ----------------------------------------------------------- */
 
 static bool is_regular(const char *dir, const char *name)
 {

@@ -14,7 +14,7 @@
 
 #define CHUNK_BYTES (16 << 20) /* of a tensor in memory at a time */
 
-/* ---- Described ------------------------------------------------------------ */
+/* ---- Described --------------------------------------------------------- */
 
 static json_t *describe_tensor(const struct tensor *t)
 {
@@ -64,7 +64,7 @@ json_t *catalog_describe(const char *run_dir, const char *name,
     return ret;
 }
 
-/* ---- Digested ------------------------------------------------------------- */
+/* ---- Digested ---------------------------------------------------------- */
 
 static void add_head(XXH3_state_t *hash, const struct tensor *t)
 {

@@ -51,7 +51,7 @@ static void reject(struct loading *l, const char *name, const char *reason)
         l->on_reject(l->ctx, name, reason);
 }
 
-/* ---- Candidates --------------------------------------------------------- */
+/* ---- Candidates -------------------------------------------------------- */
 
 /* Rank 0: the committed and accepted ones; others with a problem are refused
  * right here. Returns -1 on error. */
@@ -107,7 +107,7 @@ static int share_candidates(struct loading *l, struct candidates *c, bool bad,
     return 0;
 }
 
-/* ---- One candidate ------------------------------------------------------ */
+/* ---- One candidate ----------------------------------------------------- */
 
 static struct word try_candidate(struct loading *l, const char *name,
                                  json_t **ret_state)
@@ -179,7 +179,7 @@ static int load_candidate(struct loading *l, const char *name,
     return 0;
 }
 
-/* ---- The choice --------------------------------------------------------- */
+/* ---- The choice -------------------------------------------------------- */
 
 static int none_left(const struct loading *l, int64_t want, struct err *err)
 {

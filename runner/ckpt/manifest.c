@@ -15,7 +15,7 @@
 
 #define BYTES_MAX ((int64_t)1 << 56)
 
-/* ---- Names -------------------------------------------------------------- */
+/* ---- Names ------------------------------------------------------------- */
 
 bool manifest_name_parse(const char *name, int64_t *ret_step, int *ret_attempt)
 {
@@ -52,7 +52,7 @@ void manifest_hex(uint64_t hash, char dst[17])
     snprintf(dst, 17, "%016llx", (unsigned long long)hash);
 }
 
-/* ---- Reading: shards ---------------------------------------------------- */
+/* ---- Reading: shards --------------------------------------------------- */
 
 static int bad(struct err *err, const char *what, const char *fmt,
                const char *name)
@@ -149,7 +149,7 @@ static int parse_shards(const json_t *root, const char *what,
     return check_files(ret, what, err);
 }
 
-/* ---- Reading: tensors --------------------------------------------------- */
+/* ---- Reading: tensors -------------------------------------------------- */
 
 static bool parse_sides(const json_t *v, int dims, int64_t *ret)
 {
@@ -278,7 +278,7 @@ static int parse_tensors(const json_t *root, const char *what,
     return 0;
 }
 
-/* ---- Reading: the whole ------------------------------------------------- */
+/* ---- Reading: the whole ------------------------------------------------ */
 
 /* The hash of the object's canonical text without its member "self". */
 static int self_hash(json_t *root, char hex[17])
@@ -379,7 +379,7 @@ const struct tensor *manifest_find(const struct manifest *manifest,
                    sizeof key, by_name);
 }
 
-/* ---- Writing ------------------------------------------------------------ */
+/* ---- Writing ----------------------------------------------------------- */
 
 /* Add one rank's box to the tensor it belongs to. */
 static int add_box(json_t *tensors, const json_t *box, int first_shard,

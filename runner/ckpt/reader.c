@@ -68,7 +68,7 @@ static int read_at(int fd, void *dst, size_t bytes, int64_t offset)
     return 0;
 }
 
-/* ---- The manifest ------------------------------------------------------- */
+/* ---- The manifest ------------------------------------------------------ */
 
 int reader_manifest(const char *dir, const char *name, struct manifest *ret,
                     struct err *err)
@@ -133,7 +133,7 @@ int reader_look(const char *dir, const struct manifest *m, struct err *err)
     return 0;
 }
 
-/* ---- Blocks ------------------------------------------------------------- */
+/* ---- Blocks ------------------------------------------------------------ */
 
 int shard_open(struct shard_reader *ret, const char *dir,
                const struct manifest *m, int shard, struct err *err)
@@ -187,7 +187,7 @@ int64_t shard_read(struct shard_reader *reader, int64_t i, struct err *err)
     return n;
 }
 
-/* ---- All of it ---------------------------------------------------------- */
+/* ---- All of it --------------------------------------------------------- */
 
 /* The manifest's box that this entry of a shard's header is, or NULL. */
 static const struct tensor_box *box_of_entry(const struct manifest *m,

@@ -42,7 +42,7 @@ int catalog_mark_healthy(const char *run_dir, const char *name, int64_t step,
     return rc;
 }
 
-/* ---- Quarantine --------------------------------------------------------- */
+/* ---- Quarantine -------------------------------------------------------- */
 
 int catalog_quarantine(const char *run_dir, const char *name,
                        const char *reason, struct err *err)
@@ -75,7 +75,7 @@ int catalog_quarantine(const char *run_dir, const char *name,
     return rc;
 }
 
-/* ---- Pruning ------------------------------------------------------------ */
+/* ---- Pruning ----------------------------------------------------------- */
 
 /* Files that Koboshi makes in a checkpoint's folder. */
 static bool is_ours(const char *name)

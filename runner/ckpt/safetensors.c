@@ -54,7 +54,7 @@ const char *st_dtype_name(int dtype)
     return row < 0 ? "?" : types[row].name;
 }
 
-/* ---- Reading ------------------------------------------------------------ */
+/* ---- Reading ----------------------------------------------------------- */
 
 int64_t st_header_bytes(const unsigned char first[8], int64_t file_bytes,
                         const char *what, struct err *err)
@@ -202,7 +202,7 @@ void st_release(struct st_header *header)
     *header = (struct st_header){0};
 }
 
-/* ---- Writing ------------------------------------------------------------ */
+/* ---- Writing ----------------------------------------------------------- */
 
 static json_t *numbers(const int64_t *v, int n)
 {

@@ -35,7 +35,7 @@ struct ckpt {
     int news_n;
 };
 
-/* ---- The thread --------------------------------------------------------- */
+/* ---- The thread -------------------------------------------------------- */
 
 /* When nobody polls, the oldest goes. */
 static void add_news(struct ckpt *c, const struct ckpt_news *news)
@@ -89,7 +89,7 @@ static int start_thread(struct ckpt *c, struct err *err)
     return 0;
 }
 
-/* ---- Opening ------------------------------------------------------------ */
+/* ---- Opening ----------------------------------------------------------- */
 
 struct ckpt *ckpt_open(struct comm *comm, const struct plan *plan,
                        struct device *device, const struct view *views,
@@ -156,7 +156,7 @@ void ckpt_close(struct ckpt *ckpt)
     free(ckpt);
 }
 
-/* ---- Saving ------------------------------------------------------------- */
+/* ---- Saving ------------------------------------------------------------ */
 
 static int take_snapshot(struct ckpt *c, struct err *err)
 {

@@ -26,7 +26,7 @@
 #define LOOK_FIRST_S 0.005
 #define LOOK_LAST_S 0.5
 
-/* ---- Shards ------------------------------------------------------------- */
+/* ---- Shards ------------------------------------------------------------ */
 
 /* Write one file's memory, hashing each block on its way. hex: 16 digits a
  * block. */
@@ -89,7 +89,7 @@ out:
     return entry;
 }
 
-/* ---- Report ------------------------------------------------------------- */
+/* ---- Report ------------------------------------------------------------ */
 
 static int write_report(const struct writer *w, const char *dir,
                         json_t *shards, struct err *err)
@@ -126,7 +126,7 @@ static int write_own(const struct writer *w, const char *dir, struct err *err)
     return rc;
 }
 
-/* ---- Rank 0: wait for all, commit --------------------------------------- */
+/* ---- Rank 0: wait for all, commit -------------------------------------- */
 
 /* The report of one rank: 1 there, 0 not yet, -1 it failed. */
 static int look_for_report(const struct writer *w, const char *dir, int rank,
@@ -229,7 +229,7 @@ out:
     return rc;
 }
 
-/* ---- The save ----------------------------------------------------------- */
+/* ---- The save ---------------------------------------------------------- */
 
 /* ckpt/NAME, its entry on disk. */
 static int make_folder(const struct writer *w, const char *dir,

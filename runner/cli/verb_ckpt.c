@@ -18,7 +18,7 @@ static const char usage[] =
     "  list     every checkpoint of the run, newest first\n"
     "  show     what one holds: step, shards, tensors, state\n"
     "  verify   read every byte and compare; without NAME, all of them\n"
-    "  digest   one hash of all tensors, the same for every layout and attempt\n"
+    "  digest   one hash of all tensors, the same for any layout and attempt\n"
     "\n"
     "NAME is a checkpoint's name (step-0000001000.a0001), a step, or absent:\n"
     "the newest that can be used.\n"
@@ -30,7 +30,7 @@ struct request {
     bool as_json;
 };
 
-/* ---- Which one ------------------------------------------------------------ */
+/* ---- Which one --------------------------------------------------------- */
 
 static bool is_usable(const struct catalog_entry *e)
 {
@@ -69,7 +69,7 @@ static int find_name(const struct request *r, char dst[64], struct err *err)
                          "used; see koboshi ckpt list", r->run_dir);
 }
 
-/* ---- list ----------------------------------------------------------------- */
+/* ---- list -------------------------------------------------------------- */
 
 static const char *state_of(const struct catalog_entry *e)
 {
@@ -143,7 +143,7 @@ static int run_list(const struct request *r, struct err *err)
     return rc;
 }
 
-/* ---- show ----------------------------------------------------------------- */
+/* ---- show -------------------------------------------------------------- */
 
 static void print_tensors(const json_t *list)
 {
@@ -211,7 +211,7 @@ static int run_show(const struct request *r, struct err *err)
     return 0;
 }
 
-/* ---- verify --------------------------------------------------------------- */
+/* ---- verify ------------------------------------------------------------ */
 
 /* One checkpoint's verdict: printed, or added to list. */
 static int verify_one(const struct request *r, const char *name, json_t *list)
@@ -261,7 +261,7 @@ fail:
     return -1;
 }
 
-/* ---- digest --------------------------------------------------------------- */
+/* ---- digest ------------------------------------------------------------ */
 
 static int run_digest(const struct request *r, struct err *err)
 {
@@ -276,7 +276,7 @@ static int run_digest(const struct request *r, struct err *err)
     return 0;
 }
 
-/* ---- The verb ------------------------------------------------------------- */
+/* ---- The verb ---------------------------------------------------------- */
 
 static const struct part {
     const char *name;

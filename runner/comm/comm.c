@@ -127,7 +127,7 @@ bool comm_peer_lost(const struct comm *comm)
            comm->control.ops->lost(comm->control.self) >= 0;
 }
 
-/* ---- Control ------------------------------------------------------------ */
+/* ---- Control ----------------------------------------------------------- */
 
 /* Remember, for the exit code, that a peer's loss made a call fail. */
 static int told(struct comm *comm, int rc)
@@ -213,7 +213,7 @@ int comm_agree(struct comm *comm, int64_t *values, int values_n,
     return rc;
 }
 
-/* ---- Collectives -------------------------------------------------------- */
+/* ---- Collectives ------------------------------------------------------- */
 
 /* The watcher reads while we write: relaxed, each word whole. */
 static void show(int64_t *word, int64_t value)

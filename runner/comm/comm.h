@@ -58,7 +58,7 @@ const struct comm_place *comm_place(const struct comm *comm);
 const struct comm_ranks *comm_group(const struct comm *comm,
                                     enum comm_group group);
 
-/* ---- Control: host memory, small, with a deadline. All of the world. ---- */
+/* ---- Control: host memory, small, with a deadline. All of the world. --- */
 /* Publish under a key (once each), and wait for another's. */
 int comm_put(struct comm *comm, const char *key, const void *data,
              size_t bytes, struct err *err);
@@ -73,7 +73,7 @@ int comm_agree(struct comm *comm, int64_t *values, int values_n,
 int comm_gather(struct comm *comm, const void *mine, size_t bytes, void *all,
                 double limit_s, struct err *err);
 
-/* ---- Collectives: device memory, on a stream. --------------------------- */
+/* ---- Collectives: device memory, on a stream. -------------------------- */
 struct comm_ticket { void *what; event_t done; };
 /* buf[n] = sum over the group in rank order; the same bits for everyone. */
 int comm_all_reduce(struct comm *comm, enum comm_group group, void *buf,

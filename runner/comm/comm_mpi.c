@@ -38,7 +38,7 @@ struct mpi {
     int requests_n;
 };
 
-/* ---- Opening ------------------------------------------------------------ */
+/* ---- Opening ----------------------------------------------------------- */
 
 struct opening { /* on the heap, for bounded_call */
     struct mpi *mpi;
@@ -158,7 +158,7 @@ static void mpi_close(void *self, bool orderly)
     mpi_destroy(m);
 }
 
-/* ---- Moving ------------------------------------------------------------- */
+/* ---- Moving ------------------------------------------------------------ */
 
 static int failed(struct err *err, int rc)
 {
@@ -279,7 +279,7 @@ static int gather_parts(struct mpi *m, int group, unsigned char *base,
     return finish(m, err);
 }
 
-/* ---- The table ---------------------------------------------------------- */
+/* ---- The table --------------------------------------------------------- */
 
 /* Cut n elements from `at` on into a part a rank. */
 static void cut(struct mpi *m, int size, int64_t at, int64_t n)

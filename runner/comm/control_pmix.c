@@ -45,7 +45,7 @@ bool pmix_present(void)
     return place_env("PMIX_NAMESPACE") && place_env("PMIX_RANK");
 }
 
-/* ---- Calls that may hang, for bounded_call: arg is on the heap ---------- */
+/* ---- Calls that may hang, for bounded_call: arg is on the heap --------- */
 
 struct get {
     pmix_proc_t proc;
@@ -131,7 +131,7 @@ static int run_finalize(void *arg)
     return PMIx_Finalize(NULL, 0);
 }
 
-/* ---- Place -------------------------------------------------------------- */
+/* ---- Place ------------------------------------------------------------- */
 
 static int get_int(pmix_rank_t rank, const char *key, int fallback, int *ret,
                    struct err *err)
@@ -190,7 +190,7 @@ void pmix_leave(void)
     joined = false;
 }
 
-/* ---- Where rank 0 listens ----------------------------------------------- */
+/* ---- Where rank 0 listens ---------------------------------------------- */
 
 static void add_addr(struct card *card, const struct sockaddr *sa, int port)
 {

@@ -70,7 +70,7 @@ struct server {
     struct meeting *meetings;
 };
 
-/* ---- Replies ------------------------------------------------------------ */
+/* ---- Replies ----------------------------------------------------------- */
 
 static struct peer *peer_of(struct server *s, int rank)
 {
@@ -95,7 +95,7 @@ static void reply_text(struct server *s, int rank, uint32_t id,
     reply(s, rank, id, status, text, strlen(text));
 }
 
-/* ---- Put and get -------------------------------------------------------- */
+/* ---- Put and get ------------------------------------------------------- */
 
 static struct item *find_item(struct server *s, int rank, const char *key)
 {
@@ -194,7 +194,7 @@ static void fail_getters(struct server *s, double now_s, int lost)
     }
 }
 
-/* ---- Gather ------------------------------------------------------------- */
+/* ---- Gather ------------------------------------------------------------ */
 
 static void meeting_destroy(struct meeting *m)
 {
@@ -335,7 +335,7 @@ static void fail_meetings(struct server *s, double now_s, int lost)
     }
 }
 
-/* ---- Connections -------------------------------------------------------- */
+/* ---- Connections ------------------------------------------------------- */
 
 static void peer_drop(struct server *s, int i)
 {
@@ -471,7 +471,7 @@ static int peer_serve(struct server *s, struct peer *peer)
     return over || more < 0 ? -1 : 0;
 }
 
-/* ---- The thread --------------------------------------------------------- */
+/* ---- The thread -------------------------------------------------------- */
 
 static int poll_ms(const struct server *s, double now_s)
 {

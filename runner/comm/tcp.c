@@ -65,7 +65,7 @@ int tcp_listen(const struct tcp_addr *addr, struct err *err)
     return fd;
 }
 
-/* ---- Waiting for frames ------------------------------------------------- */
+/* ---- Waiting for frames ------------------------------------------------ */
 
 /* Note what the server says unasked. */
 static void take_news(struct client *c, const struct frame *f)
@@ -110,7 +110,7 @@ static int await(struct client *c, enum wire_type type, uint32_t id,
     }
 }
 
-/* ---- Joining ------------------------------------------------------------ */
+/* ---- Joining ----------------------------------------------------------- */
 
 static int connect_within(const struct tcp_addr *addr, double deadline_s)
 {
@@ -201,7 +201,7 @@ static int find_rank0(struct client *c, const unsigned char *secret,
     return -1;
 }
 
-/* ---- The table ---------------------------------------------------------- */
+/* ---- The table --------------------------------------------------------- */
 
 /* Ask and wait. 0 with the answer's bytes in *ret_data (valid while locked). */
 static int ask(struct client *c, struct frame f, const char *key,

@@ -161,7 +161,7 @@ static inline void lab_free(struct lab_rank *rank)
     rank->n = 0;
 }
 
-/* ---- Folders ------------------------------------------------------------ */
+/* ---- Folders ----------------------------------------------------------- */
 
 /* A fresh run directory under TMPDIR, and its end. */
 static inline const char *lab_run_dir(void)

@@ -1,0 +1,6 @@
+# Fuzz targets: as tests they run seeds and changed copies of them; as fuzzers:
+# clang -fsanitize=fuzzer,address -DKB_LIBFUZZER (tests/fuzz/driver.h).
+EXTRA_DIST += tests/fuzz/driver.h
+check_PROGRAMS += tests/fuzz/test_fuzz_safetensors tests/fuzz/test_fuzz_manifest
+tests_fuzz_test_fuzz_safetensors_LDADD = $(ckpt_test_libs)
+tests_fuzz_test_fuzz_manifest_LDADD = $(ckpt_test_libs)
