@@ -169,8 +169,10 @@ int plan_conf_finish(struct conf *conf, const char *dir, struct err *err)
     }
     for (int i = 0; i < plan_rows_n; i++) {
         const struct conf_row *row = &plan_rows[i];
-        if ((row->type == CONF_PATH || row->type == CONF_LIST) &&
-            conf_is_set(conf, row->key) &&
+        /* a tokenizer that is no file is the default: byte */
+        bool path = row->type == CONF_PATH || row->type == CONF_LIST ||
+                    !strcmp(row->key, "data.tokenizer");
+        if (path && conf_is_set(conf, row->key) &&
             make_absolute(conf, row, dir, err))
             return -1;
     }

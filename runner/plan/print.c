@@ -2,6 +2,7 @@
 #include "runner/plan/plan_private.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* "1.24 B", "124.4 M"; work: "1.24 G". */
 static const char *scaled(double v, bool work, char buf[32])
@@ -95,6 +96,8 @@ static void print_data(const struct plan *plan, struct sbuf *out)
     for (int i = 0; i < plan->valid_n; i++)
         sbuf_printf(out, "%-11s %g %s\n", i ? "" : "validation",
                     plan->valid[i].weight, plan->valid[i].prefix);
+    if (strcmp(plan->tokenizer, "byte"))
+        sbuf_printf(out, "tokenizer   %s\n", plan->tokenizer);
     if (*plan->split)
         sbuf_printf(out, "            split %s\n", plan->split);
 }

@@ -108,7 +108,7 @@ const struct conf_row plan_rows[] = {
     TEXT("data.split", "", NULL,
          "shares of data.train for training, validation, test, as 969,30,1"),
     TEXT("data.tokenizer", "byte", "tokenizer_type|tokenizer_model",
-         "byte, or a tokenizer's file"),
+         "byte, or a tokenizer's file or folder (tokenizer.json, vocab.json)"),
     INT("data.eod_token", "", 0, 1 << 24, "", "eos_token_id|eod",
         "token at a document's end; unset: the tokenizer's, or none"),
     BOOL("data.eod_mask_loss", "false", NULL,
