@@ -12,7 +12,7 @@ libkb_supervise_a_SOURCES = \
 	runner/supervise/link.c runner/supervise/link.h \
 	runner/supervise/node.h \
 	runner/supervise/node_check.c \
-	runner/supervise/node_child.c \
+	runner/supervise/node_child.c runner/supervise/node_child.h \
 	runner/supervise/node_kill.c \
 	runner/supervise/node_main.c runner/supervise/node_main.h \
 	runner/supervise/node_quorum.c runner/supervise/node_quorum.h \
@@ -27,6 +27,7 @@ libkb_supervise_a_SOURCES = \
 	runner/supervise/sup_notice.c \
 	runner/supervise/sup_open.c \
 	runner/supervise/sup_pump.c \
+	runner/supervise/sup_status.c \
 	runner/supervise/sup_watch.c \
 	runner/supervise/wire.c runner/supervise/wire.h
 libkb_supervise_a_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)

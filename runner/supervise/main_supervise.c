@@ -229,6 +229,7 @@ static int supervise(const struct sup_facts *facts)
             break;
         judge(&sup, &d, &decision);
         tell_judgement(&sup, &d, &decision);
+        sup_incident(&sup, d.subject, cause_rows[d.cause].words);
         if (record(&sup, &d, &decision, &err))
             break;
         if (act(&sup, &d, &decision, &exit_code) == NEXT_EXIT)

@@ -15,6 +15,7 @@
 #include "runner/base/contract.h"
 #include "runner/base/err.h"
 #include "runner/supervise/link.h"
+#include "runner/supervise/node_child.h"
 
 #define NODE_RANKS_MAX 64
 
@@ -44,15 +45,6 @@ struct node_ranks {
     int sock;                /* watch.sock, or -1 */
     int attempt, n;
     struct node_rank rank[NODE_RANKS_MAX];
-};
-
-/* A bounded child that writes one JSON object. */
-struct node_child {
-    pid_t pid;               /* 0: none runs */
-    int fd;
-    double deadline;
-    size_t len;
-    char text[WIRE_LINE_BYTES / 2];
 };
 
 struct node_quorum;
@@ -107,14 +99,6 @@ int node_stall_find(const struct node_ranks *ranks,
  * `attempt`, and to every other watcher of the job. Returns how many are
  * still there; what: the first of them. */
 int node_kill_older(long job, int attempt, char *what, size_t what_bytes);
-
-/* ---- node_child.c ------------------------------------------------------- */
-/* Runs work() in a child; it returns an object that is sent back. */
-int node_child_start(struct node_child *child, double deadline_s,
-                     json_t *(*work)(void *ctx), void *ctx, struct err *err);
-/* 1: it ended, *ret set (NULL: no answer; why in err); 0: not yet. */
-int node_child_poll(struct node_child *child, double now, json_t **ret,
-                    struct err *err);
 
 /* ---- node_check.c: preflight and in-job health (inside a child) --------- */
 struct node_check {

@@ -1,9 +1,5 @@
-/* node_child - work that may hang, in a child with a deadline.
- *
- * The child leads a process group, so that what it starts dies with it. One
- * that does not die (uninterruptible sleep) is left behind and said.
- */
-#include "runner/supervise/node.h"
+/* node_child - a child with a deadline; see node_child.h. */
+#include "runner/supervise/node_child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
  * sup_nodes.c  watchers up, nodes prepared, roles chosen
  * sup_watch.c  one attempt from launch to diagnosis
  * act.c        the only one that kills, starts, excludes, requeues
+ * sup_status.c the job's comment and time limit
  * story.c      lines for people and records for the journal
  *
  * One thread works on it; station.c's thread never sees it.
@@ -26,6 +27,7 @@
 #include "runner/supervise/classify.h"
 #include "runner/supervise/ctl.h"
 #include "runner/supervise/decide.h"
+#include "runner/supervise/node_child.h"
 #include "runner/supervise/station.h"
 #include "runner/supervise/wire.h"
 
@@ -120,8 +122,9 @@ struct sup {
     int64_t ckpt_step;          /* newest committed, -1 none */
     int64_t last_step;          /* the newest that a rank told */
     bool done_told;
-    double comment_due_s;
-    char comment[200];          /* last one set */
+    double comment_due_s, comment_last_s;
+    char comment[300], incident[200];
+    struct node_child asking;   /* Slurm, in a child */
 };
 
 /* ---- sup_open.c --------------------------------------------------------- */
@@ -150,6 +153,10 @@ int sup_lost_node(struct sup *sup, struct diagnosis *ret);
 /* ---- sup_watch.c -------------------------------------------------------- */
 /* Launches the ranks and watches until there is a diagnosis. */
 int sup_watch(struct sup *sup, struct diagnosis *ret, struct err *err);
+
+/* ---- sup_status.c ------------------------------------------------------- */
+void sup_incident(struct sup *sup, const char *subject, const char *words);
+void sup_status_turn(struct sup *sup);
 
 /* ---- act.c -------------------------------------------------------------- */
 enum next { NEXT_AGAIN, NEXT_EXIT };
