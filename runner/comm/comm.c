@@ -19,6 +19,7 @@ struct comm {
     struct control control;
     struct coll coll;             /* ops NULL at size 1 */
     int64_t sequence[COMM_GROUP_N];
+    event_t queued;               /* of the last one, when it is on a GPU */
     bool peer_lost;
 };
 
@@ -55,8 +56,13 @@ static int open_collectives(struct comm *comm, const struct comm_spec *spec,
     };
     if (comm->place.size == 1)
         return 0;
-    if (spec->kind == DEVICE_CUDA)
+    if (spec->kind == DEVICE_CUDA) {
+        if (!coll_nccl_open)
+            return err_set_class(err, ERR_REQUEST,
+                                 "comm: this program is built without NCCL: "
+                                 "one GPU rank only");
         return coll_nccl_open(&comm->coll, &coll, err);
+    }
     return coll_mpi_open(&comm->coll, &coll, err);
 }
 
@@ -221,8 +227,25 @@ static void show(int64_t *word, int64_t value)
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
+static void show_done(struct comm *comm)
+{
+    struct kb_beat *beat = comm->beat;
+    comm->queued = NULL;
+    if (!beat)
+        return;
+    show(&beat->coll_done, beat->coll_entered);
+    show(&beat->changes, beat->changes + 1);
+}
+
+void comm_tick(struct comm *comm)
+{
+    if (comm->queued && device_event_done(comm->device, comm->queued))
+        show_done(comm);
+}
+
 static void enter(struct comm *comm, enum comm_group group)
 {
+    comm->queued = NULL;
     int64_t sequence = ++comm->sequence[group];
     struct kb_beat *beat = comm->beat;
     if (!beat)
@@ -233,14 +256,14 @@ static void enter(struct comm *comm, enum comm_group group)
     show(&beat->changes, beat->changes + 1);
 }
 
+/* One that is only queued stays entered until comm_tick sees its event. */
 static int leave(struct comm *comm, enum comm_group group, const char *what,
-                 int rc, struct err *err)
+                 const struct comm_ticket *ticket, int rc, struct err *err)
 {
-    struct kb_beat *beat = comm->beat;
-    if (beat && !rc) {
-        show(&beat->coll_done, comm->sequence[group]);
-        show(&beat->changes, beat->changes + 1);
-    }
+    if (!rc && ticket && ticket->done)
+        comm->queued = ticket->done;
+    else if (!rc)
+        show_done(comm);
     if (rc)
         err_prefix(err, "comm: %s over the %s group, number %lld", what,
                    group_names[group], (long long)comm->sequence[group]);
@@ -267,7 +290,8 @@ static int copy_alone(struct comm *comm, void *dst, const void *src, int64_t n,
     return 0;
 }
 
-#define TICKET(ret) ((ret) ? &(ret)->done : &(event_t){NULL})
+/* Without a ticket the collective stays in the caller's stream. */
+#define TICKET(ret) ((ret) ? &(ret)->done : NULL)
 
 int comm_all_reduce(struct comm *comm, enum comm_group group, void *buf,
                     int64_t n, enum dtype dtype, stream_t stream,
@@ -280,7 +304,7 @@ int comm_all_reduce(struct comm *comm, enum comm_group group, void *buf,
     enter(comm, group);
     int rc = comm->coll.ops->all_reduce(comm->coll.self, group, buf, n, dtype,
                                         stream, TICKET(ret), err);
-    return leave(comm, group, "all-reduce", rc, err);
+    return leave(comm, group, "all-reduce", ret, rc, err);
 }
 
 int comm_reduce_scatter(struct comm *comm, enum comm_group group, void *dst,
@@ -296,7 +320,7 @@ int comm_reduce_scatter(struct comm *comm, enum comm_group group, void *dst,
     int rc = comm->coll.ops->reduce_scatter(comm->coll.self, group, dst, src,
                                             n, dtype, stream, TICKET(ret),
                                             err);
-    return leave(comm, group, "reduce-scatter", rc, err);
+    return leave(comm, group, "reduce-scatter", ret, rc, err);
 }
 
 int comm_all_gather(struct comm *comm, enum comm_group group, void *dst,
@@ -310,7 +334,7 @@ int comm_all_gather(struct comm *comm, enum comm_group group, void *dst,
     enter(comm, group);
     int rc = comm->coll.ops->all_gather(comm->coll.self, group, dst, src, n,
                                         dtype, stream, TICKET(ret), err);
-    return leave(comm, group, "all-gather", rc, err);
+    return leave(comm, group, "all-gather", ret, rc, err);
 }
 
 int comm_broadcast(struct comm *comm, enum comm_group group, int root,
@@ -324,7 +348,7 @@ int comm_broadcast(struct comm *comm, enum comm_group group, int root,
     enter(comm, group);
     int rc = comm->coll.ops->broadcast(comm->coll.self, group, root, buf, n,
                                        dtype, stream, TICKET(ret), err);
-    return leave(comm, group, "broadcast", rc, err);
+    return leave(comm, group, "broadcast", ret, rc, err);
 }
 
 int comm_send(struct comm *comm, enum comm_group group, int to,
@@ -338,7 +362,7 @@ int comm_send(struct comm *comm, enum comm_group group, int to,
     enter(comm, group);
     int rc = comm->coll.ops->send(comm->coll.self, group, to, buf, n, dtype,
                                   stream, TICKET(ret), err);
-    return leave(comm, group, "send", rc, err);
+    return leave(comm, group, "send", ret, rc, err);
 }
 
 int comm_recv(struct comm *comm, enum comm_group group, int from, void *buf,
@@ -352,7 +376,7 @@ int comm_recv(struct comm *comm, enum comm_group group, int from, void *buf,
     enter(comm, group);
     int rc = comm->coll.ops->recv(comm->coll.self, group, from, buf, n, dtype,
                                   stream, TICKET(ret), err);
-    return leave(comm, group, "receive", rc, err);
+    return leave(comm, group, "receive", ret, rc, err);
 }
 
 int comm_wait(struct comm *comm, struct comm_ticket *ticket, stream_t stream,

@@ -97,9 +97,13 @@ int comm_send(struct comm *comm, enum comm_group group, int to,
 int comm_recv(struct comm *comm, enum comm_group group, int from, void *buf,
               int64_t n, enum dtype dtype, stream_t stream,
               struct comm_ticket *ret, struct err *err);
-/* Results may be used (on stream) after this; ret tickets may be NULL above
- * only where the operation has then finished. */
+/* Results may be used (on stream) after this. With a ticket a collective may
+ * run beside stream, on a GPU; with ret NULL above it runs in stream's order. */
 int comm_wait(struct comm *comm, struct comm_ticket *ticket, stream_t stream,
               struct err *err);
+
+/* After a stream was synchronised: the beat learns that the last collective
+ * has finished. Cheap; needed on GPUs only. */
+void comm_tick(struct comm *comm);
 
 #endif

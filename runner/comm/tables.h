@@ -35,6 +35,8 @@ struct control {
     void *self;
 };
 
+/* done NULL: finished, or queued in stream, on return. Else *done is an event
+ * of what runs beside stream, or NULL when it has finished. */
 struct coll_ops {
     const char *name;
     int (*all_reduce)(void *self, int group, void *buf, int64_t n,
@@ -97,8 +99,9 @@ void pmix_leave(void);
 
 int coll_mpi_open(struct coll *ret, const struct coll_spec *spec,
                   struct err *err);
+/* NULL in programs without NCCL (COMM_NCCL_LIBS). */
 int coll_nccl_open(struct coll *ret, const struct coll_spec *spec,
-                   struct err *err);
+                   struct err *err) __attribute__((weak));
 
 /* Run f(arg) on a thread; 0 and *ret_value when it came back in time, -1 when
  * not: then the thread and arg are left behind, so arg must be on the heap
