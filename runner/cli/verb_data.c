@@ -1,6 +1,7 @@
 /* verb_data - `koboshi data`: token files from text, and a look into them. */
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,8 +21,8 @@ static const char usage[] =
     "       koboshi data verify [--tokenizer T | --vocab N] PREFIX\n"
     "       koboshi data decode --tokenizer T [--document N] PREFIX\n"
     "\n"
-    "build    text (JSONL: a document a line; else a document a file; - is\n"
-    "         standard input) to PREFIX.bin and PREFIX.idx, which Megatron-LM\n"
+    "build    text (JSONL: a document a line; else a document a file; .gz, .zst,\n"
+    "         .xz and .bz2 are unpacked; - is standard input) to PREFIX.bin and PREFIX.idx, which Megatron-LM\n"
     "         reads too\n"
     "  --tokenizer T       byte, or the folder or file of a byte-level BPE:\n"
     "                      vocab.json with merges.txt, or tokenizer.json\n"
@@ -34,6 +35,7 @@ static const char usage[] =
     "  --max-bad N         bad documents that are left out before the build\n"
     "                      gives up (100)\n"
     "  --max-document N    bytes of a line or a text file (67108864)\n"
+    "  --workers N         threads that encode (as many as processors)\n"
     "  --quiet             no progress\n"
     "inspect  counts, lengths, and with a tokenizer the first and last text\n"
     "verify   every entry of the index, every token under the vocabulary\n"
@@ -41,7 +43,7 @@ static const char usage[] =
 
 enum option_id { OPT_TOKENIZER = 256, OPT_OUTPUT, OPT_EOD, OPT_KEY, OPT_FORMAT,
                  OPT_INVALID, OPT_MAX_BAD, OPT_MAX_DOCUMENT, OPT_QUIET,
-                 OPT_VOCAB, OPT_DOCUMENT };
+                 OPT_VOCAB, OPT_DOCUMENT, OPT_WORKERS };
 
 static const struct option options[] = {
     {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
@@ -53,6 +55,7 @@ static const struct option options[] = {
     {"max-bad", required_argument, NULL, OPT_MAX_BAD},
     {"max-document", required_argument, NULL, OPT_MAX_DOCUMENT},
     {"quiet", no_argument, NULL, OPT_QUIET},
+    {"workers", required_argument, NULL, OPT_WORKERS},
     {"vocab", required_argument, NULL, OPT_VOCAB},
     {"document", required_argument, NULL, OPT_DOCUMENT},
     {"help", no_argument, NULL, 'h'},
@@ -132,6 +135,11 @@ static int take_option(struct args *a, int id, const char *value,
             return -1;
         a->build.document_max_bytes = (size_t)n;
         return 0;
+    case OPT_WORKERS:
+        if (number("workers", value, &n, err))
+            return -1;
+        a->build.workers = n > 0 && n < 1024 ? (int)n : 1;
+        return 0;
     case OPT_QUIET:
         a->quiet = true;
         return 0;
@@ -162,6 +170,13 @@ static int take_args(int argc, char **argv, struct args *ret, struct err *err)
     a.rest_n = argc - optind;
     *ret = a;
     return 0;
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return n > 0 ? n : 1;
 }
 
 static void print_bad(void *ctx, const char *file, int64_t line,
@@ -210,6 +225,8 @@ static int run_build(struct args *a, struct err *err)
                              "build needs --tokenizer, --output and files");
     a->build.files = (const char *const *)a->rest;
     a->build.files_n = a->rest_n;
+    if (!a->build.workers)
+        a->build.workers = processors();
     a->build.on_bad = print_bad;
     a->build.on_progress = a->quiet ? NULL : print_progress;
     a->build.ctx = &progress;

@@ -1,28 +1,28 @@
-/* build - see build.h. */
+/* build - see build.h. The calling thread reads, and takes finished batches
+ * off in order and writes them; the workers do what lies between. */
 #include "runner/data/build.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runner/base/clock.h"
+#include "runner/data/batch_work.h"
 #include "runner/data/input.h"
-#include "runner/data/jsonl.h"
-#include "runner/data/tokenizer.h"
 #include "runner/data/tokens.h"
 
 static const double progress_each_s = 0.25;
+static const size_t batch_bytes = 1u << 20;
 
 struct work {
     const struct build *build;
     struct tokenizer *tokenizer;
+    struct pool *pool;
+    struct batch_docs *batch; /* being filled, or NULL */
     struct tokens_writer *out;
     struct input *in;
-    int64_t line;               /* of in, 0: no lines */
-    int64_t done_bytes;         /* of the files before */
-    struct text raw, text;
-    struct ids ids;
+    int file;
+    int64_t done_bytes;       /* of the files before */
     double start_s, told_s;
     struct build_counts counts;
 };
@@ -39,158 +39,207 @@ static void tell(struct work *w, bool now)
     w->build->on_progress(w->build->ctx, &w->counts);
 }
 
-static int bad(struct work *w, const char *why, struct err *err)
+/* ---- Writing ------------------------------------------------------------ */
+
+static const char *file_name(const struct work *w, int file)
 {
+    const char *name = w->build->files[file];
+    return strcmp(name, "-") ? name : "standard input";
+}
+
+static int write_bad(struct work *w, const struct doc *doc, struct err *err)
+{
+    const struct build *b = w->build;
     w->counts.bad++;
-    if (w->build->on_bad)
-        w->build->on_bad(w->build->ctx, input_name(w->in), w->line, why);
-    if (w->counts.bad <= w->build->bad_max)
+    if (b->on_bad)
+        b->on_bad(b->ctx, file_name(w, doc->file), doc->line, doc->why);
+    if (w->counts.bad <= b->bad_max)
         return 0;
     return err_set_class(err, ERR_REQUEST,
                          "data: more than %" PRId64 " bad documents, the last "
                          "in '%s'; mend the files or allow more with "
-                         "--max-bad", w->build->bad_max, input_name(w->in));
+                         "--max-bad", b->bad_max, file_name(w, doc->file));
 }
 
-static int too_long(struct work *w, struct err *err)
+static int write_batch(struct work *w, const struct batch_docs *batch,
+                       struct err *err)
 {
-    char why[96];
-    snprintf(why, sizeof why, "longer than %zu bytes (--max-document)",
-             w->build->document_max_bytes);
-    return bad(w, why, err);
-}
-
-/* w->text is a document's text. */
-static int add_document(struct work *w, struct err *err)
-{
-    size_t valid = utf8_valid(w->text.data, w->text.n);
-    if (valid < w->text.n && !w->build->replace_invalid) {
-        char why[96];
-        snprintf(why, sizeof why, "not UTF-8 at byte %zu of the text", valid);
-        return bad(w, why, err);
+    const int32_t *ids = batch->ids.data;
+    if (batch->err.class != ERR_NONE) {
+        *err = batch->err;
+        return -1;
     }
-    if (valid < w->text.n && utf8_repair(&w->text, err))
-        return -1;
-    w->ids.n = 0;
-    if (tokenizer_encode(w->tokenizer, w->text.data, w->text.n, &w->ids, err))
-        return -1;
-    if (w->ids.n && w->build->append_eod) {
-        if (ids_reserve(&w->ids, 1, err))
-            return -1;
-        w->ids.data[w->ids.n++] = tokenizer_eod(w->tokenizer);
-    }
-    if (w->ids.n && tokens_add(w->out, w->ids.data, (int64_t)w->ids.n, err))
-        return -1;
-    w->counts.documents++;
-    w->counts.empty += w->ids.n == 0;
-    w->counts.tokens += (int64_t)w->ids.n;
-    w->counts.text_bytes += (int64_t)w->text.n;
-    return tokens_end_document(w->out, err);
-}
-
-static bool is_blank(const struct text *line)
-{
-    for (size_t i = 0; i < line->n; i++)
-        if (!strchr(" \t\r", line->data[i]) || !line->data[i])
-            return false;
-    return true;
-}
-
-static int add_lines(struct work *w, struct err *err)
-{
-    const struct build *b = w->build;
-    char why[JSONL_WHY_BYTES];
-    for (w->line = 1;; w->line++) {
-        w->raw.n = 0;
-        int got = input_line(w->in, b->document_max_bytes, &w->raw, err);
-        if (got < 0)
-            return -1;
-        if (got == INPUT_END)
-            return 0;
-        int rc = 0;
-        if (got == INPUT_LONG)
-            rc = too_long(w, err);
-        else if (is_blank(&w->raw))
+    for (size_t i = 0; i < batch->docs_n; i++) {
+        const struct doc *doc = &batch->doc[i];
+        if (doc->why) {
+            if (write_bad(w, doc, err))
+                return -1;
             continue;
-        else if (jsonl_text(w->raw.data, w->raw.n, b->key, b->replace_invalid,
-                            &w->text, why))
-            rc = bad(w, why, err);
-        else
-            rc = add_document(w, err);
+        }
+        if ((doc->ids_n && tokens_add(w->out, ids, (int64_t)doc->ids_n, err)) ||
+            tokens_end_document(w->out, err))
+            return -1;
+        ids += doc->ids_n;
+        w->counts.documents++;
+        w->counts.empty += doc->ids_n == 0;
+        w->counts.tokens += (int64_t)doc->ids_n;
+        w->counts.text_bytes += (int64_t)doc->text_bytes;
+    }
+    return 0;
+}
+
+/* Writes what is done; wait: the oldest at least. */
+static int drain(struct work *w, bool wait, struct err *err)
+{
+    struct batch_docs *batch;
+    int rc = 0;
+    for (; !rc && (batch = pool_take(w->pool, wait)); wait = false) {
+        rc = write_batch(w, batch, err);
+        pool_give_back(w->pool);
+    }
+    tell(w, false);
+    return rc;
+}
+
+/* ---- Reading ------------------------------------------------------------ */
+
+/* A batch with room for a document. */
+static int need_batch(struct work *w, struct err *err)
+{
+    if (w->batch && w->batch->raw.n < batch_bytes)
+        return 0;
+    if (w->batch)
+        pool_submit(w->pool);
+    w->batch = NULL;
+    if (drain(w, false, err))
+        return -1;
+    w->batch = pool_begin(w->pool);
+    if (!w->batch && drain(w, true, err))
+        return -1;
+    if (!w->batch)
+        w->batch = pool_begin(w->pool);
+    return 0;
+}
+
+static int flush(struct work *w, struct err *err)
+{
+    if (w->batch)
+        pool_submit(w->pool);
+    w->batch = NULL;
+    struct batch_docs *batch;
+    while ((batch = pool_take(w->pool, true))) {
+        int rc = write_batch(w, batch, err);
+        pool_give_back(w->pool);
         if (rc)
             return -1;
         tell(w, false);
     }
+    return 0;
 }
 
-static int add_whole(struct work *w, struct err *err)
+static bool is_blank(const char *p, size_t n)
 {
-    w->line = 0;
-    w->text.n = 0;
-    int got = input_rest(w->in, w->build->document_max_bytes, &w->text, err);
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r')
+            return false;
+    return true;
+}
+
+/* One line or the whole file into the batch; *ret_got as input's. */
+static int add_document(struct work *w, bool jsonl, int64_t line, int *ret_got,
+                        struct err *err)
+{
+    size_t most = w->build->document_max_bytes;
+    if (need_batch(w, err))
+        return -1;
+    struct batch_docs *b = w->batch;
+    struct doc doc = {.at = b->raw.n, .file = w->file, .line = line,
+                      .jsonl = jsonl};
+    int got = jsonl ? input_line(w->in, most, &b->raw, err)
+                    : input_rest(w->in, most, &b->raw, err);
     if (got < 0)
         return -1;
-    return got == INPUT_LONG ? too_long(w, err) : add_document(w, err);
+    *ret_got = got;
+    if (got == INPUT_LONG) {
+        char why[96];
+        snprintf(why, sizeof why, "longer than %zu bytes (--max-document)",
+                 most);
+        return batch_add_bad(b, doc, why, err);
+    }
+    doc.n = b->raw.n - doc.at;
+    if (got == INPUT_END || (jsonl && is_blank(b->raw.data + doc.at, doc.n)))
+        return 0;
+    return batch_add(b, doc, err);
 }
 
-static bool ends_with(const char *name, const char *end)
+static bool ends_with(const char *name, size_t n, const char *end)
 {
-    size_t n = strlen(name), end_n = strlen(end);
-    return n >= end_n && !strcmp(name + n - end_n, end);
+    size_t end_n = strlen(end);
+    return n >= end_n && !memcmp(name + n - end_n, end, end_n);
 }
 
 static bool is_jsonl(const struct build *b, const char *file)
 {
+    size_t n = strlen(file) - input_packed_suffix(file);
     if (b->format != BUILD_AUTO)
         return b->format == BUILD_JSONL;
-    return ends_with(file, ".jsonl") || ends_with(file, ".json");
+    return ends_with(file, n, ".jsonl") || ends_with(file, n, ".json");
 }
 
-static int add_file(struct work *w, const char *file, struct err *err)
+static int add_file(struct work *w, int file, struct err *err)
 {
-    w->in = input_open(file, err);
+    const char *name = w->build->files[file];
+    bool jsonl = is_jsonl(w->build, name);
+    int got = INPUT_LINE, rc = 0;
+    w->file = file;
+    w->in = input_open(name, err);
     if (!w->in)
         return -1;
-    int rc = is_jsonl(w->build, file) ? add_lines(w, err) : add_whole(w, err);
-    tell(w, false);
+    for (int64_t line = 1; !rc && got != INPUT_END && (jsonl || line == 1);
+         line++)
+        rc = add_document(w, jsonl, jsonl ? line : 0, &got, err);
     w->done_bytes += input_taken(w->in);
     input_close(w->in);
     w->in = NULL;
     return rc;
 }
 
+/* ---- All ---------------------------------------------------------------- */
+
 /* Sizes for the progress, and a first look: a file that is not there ends
  * the build before any work. */
 static int measure_files(struct work *w, struct err *err)
 {
     for (int i = 0; i < w->build->files_n; i++) {
-        struct input *in = input_open(w->build->files[i], err);
-        if (!in)
+        int64_t size;
+        if (input_measure(w->build->files[i], &size, err))
             return -1;
-        int64_t size = input_size(in);
         if (size < 0 || w->counts.total_bytes < 0)
             w->counts.total_bytes = -1;
         else
             w->counts.total_bytes += size;
-        input_close(in);
     }
     return 0;
 }
 
 static int open_ends(struct work *w, struct err *err)
 {
-    w->tokenizer = tokenizer_open(w->build->tokenizer, err);
+    const struct build *b = w->build;
+    w->tokenizer = tokenizer_open(b->tokenizer, err);
     if (!w->tokenizer)
         return -1;
-    if (w->build->append_eod && tokenizer_eod(w->tokenizer) < 0)
+    if (b->append_eod && tokenizer_eod(w->tokenizer) < 0)
         return err_set_class(err, ERR_REQUEST,
                              "data: tokenizer '%s' has no end-of-document "
                              "token; build without --append-eod",
-                             w->build->tokenizer);
+                             b->tokenizer);
     if (measure_files(w, err))
         return -1;
-    w->out = tokens_create(w->build->output, tokenizer_vocab(w->tokenizer),
-                           err);
+    w->pool = pool_create(b, w->tokenizer, b->workers > 0 ? b->workers : 1,
+                          err);
+    if (!w->pool)
+        return -1;
+    w->out = tokens_create(b->output, tokenizer_vocab(w->tokenizer), err);
     return w->out ? 0 : -1;
 }
 
@@ -200,18 +249,18 @@ int build_run(const struct build *build, struct build_counts *ret,
     struct work w = {.build = build, .start_s = clock_mono_s()};
     int rc = open_ends(&w, err);
     for (int i = 0; i < build->files_n && !rc; i++)
-        rc = add_file(&w, build->files[i], err);
+        rc = add_file(&w, i, err);
+    if (!rc)
+        rc = flush(&w, err);
     if (!rc) {
         rc = tokens_finish(w.out, err);
         w.out = NULL;
         tell(&w, true);
     }
     tokens_abandon(w.out);
+    pool_destroy(w.pool);
     tokenizer_close(w.tokenizer);
     input_close(w.in);
-    text_release(&w.raw);
-    text_release(&w.text);
-    ids_release(&w.ids);
     *ret = w.counts;
     return rc;
 }

@@ -1,5 +1,6 @@
 /* build - text files to a token file.
  *
+ * The output is the same for any number of workers.
  * JSONL gives a document a line (the string under `key`), plain text a
  * document a file. What cannot be used (JSON error, no such key, text that is
  * not UTF-8, too long) is told with file and line, counted, and left out;
@@ -37,6 +38,7 @@ struct build {
     const char *const *files;       /* "-": standard input */
     int files_n;
     enum build_format format;
+    int workers;                    /* threads that encode; 0: one */
     bool append_eod;
     bool replace_invalid;           /* U+FFFD instead of a bad document */
     int64_t bad_max;

@@ -1,4 +1,8 @@
-/* input - a text file or standard input, in lines or whole. */
+/* input - a text file or standard input, in lines or whole.
+ *
+ * Files that end in .gz, .zst, .xz or .bz2 are unpacked on the way by the
+ * program of that format, which runs beside us.
+ */
 #ifndef KB_DATA_INPUT_H
 #define KB_DATA_INPUT_H
 
@@ -13,14 +17,17 @@ struct input;
 /* path: a file, or "-" for standard input. NULL on error. */
 struct input *input_open(const char *path, struct err *err);
 void input_close(struct input *in);
-const char *input_name(const struct input *in); /* for messages */
-int64_t input_size(const struct input *in);     /* -1: unknown */
-int64_t input_taken(const struct input *in);    /* of it, so far */
+int64_t input_taken(const struct input *in); /* bytes of the file, so far */
+
+/* Is it a file that can be read? *ret_bytes: its size, -1 unknown. */
+int input_measure(const char *path, int64_t *ret_bytes, struct err *err);
+/* Length of path's end that tells of packing, 0: none. */
+size_t input_packed_suffix(const char *path);
 
 enum input_got { INPUT_END, INPUT_LINE, INPUT_LONG };
 /* The next line without its newline, appended to line; at most max_bytes,
  * else INPUT_LONG, the line is passed over and nothing appended. -1 when
- * reading failed. */
+ * reading or unpacking failed. */
 int input_line(struct input *in, size_t max_bytes, struct text *line,
                struct err *err);
 /* All that is left, in the same way (INPUT_LINE or INPUT_LONG). */

@@ -1,6 +1,7 @@
 # data: text to tokens, token files, order, batches.
 noinst_LIBRARIES += libkb_data.a
 libkb_data_a_SOURCES = \
+	runner/data/batch_work.c runner/data/batch_work.h \
 	runner/data/blend.c runner/data/blend.h \
 	runner/data/bpe.c runner/data/bpe.h \
 	runner/data/bpe_load.c runner/data/bpe_load.h \
@@ -21,5 +22,5 @@ libkb_data_a_SOURCES = \
 	runner/data/unicode_table.h \
 	runner/data/windows.c runner/data/windows.h
 libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-DATA_LIBS = libkb_data.a $(BASE_LIBS)
+DATA_LIBS = libkb_data.a $(BASE_LIBS) -lpthread
 EXTRA_DIST += runner/data/unicode_table.awk

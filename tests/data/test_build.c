@@ -179,10 +179,101 @@ static void test_blocks(void)
     input_close(in);
 }
 
+static uint64_t sum_of(const char *path)
+{
+    struct err err = ERR_INIT;
+    size_t n;
+    char *data = file_read(path, 64 << 20, &n, &err);
+    uint64_t sum = 14695981039346656037u;
+    for (size_t i = 0; data && i < n; i++)
+        sum = (sum ^ (unsigned char)data[i]) * 1099511628211u;
+    free(data);
+    return data ? sum : 0;
+}
+
+/* Several batches, bad lines among them. */
+static void write_many(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < 30000; i++)
+        if (i % 997 == 500)
+            fprintf(f, "{\"text\":%d}\n", i);
+        else
+            fprintf(f, "{\"text\":\"%d %0*d\"}\n", i, i % 300 + 1, 0);
+    fclose(f);
+}
+
+static void test_workers(void)
+{
+    struct err err = ERR_INIT;
+    struct seen seen;
+    struct build_counts counts;
+    uint64_t bin = 0, idx = 0;
+    char path[PATH_MAX];
+    strcpy(path, scratch("many.jsonl"));
+    write_many(path);
+    const char *files[] = {path, path};
+    static const int workers[] = {0, 2, 7};
+    for (int i = 0; i < 3; i++) {
+        struct build b = build_of(files, 2, &seen);
+        b.workers = workers[i];
+        b.on_bad = NULL;
+        ok(!build_run(&b, &counts, &err) && counts.documents == 59940 &&
+               counts.bad == 60, "built by %d workers", workers[i]);
+        uint64_t bin_now = sum_of(scratch("out.bin"));
+        uint64_t idx_now = sum_of(scratch("out.idx"));
+        ok(bin_now && idx_now && (!i || (bin == bin_now && idx == idx_now)),
+           "the same bytes");
+        bin = bin_now;
+        idx = idx_now;
+    }
+    struct build b = build_of(files, 2, &seen);
+    b.workers = 3;
+    b.on_bad = NULL;
+    b.bad_max = 10;
+    ok(build_run(&b, &counts, &err) == -1 && counts.bad == 11,
+       "bad documents are counted in order");
+}
+
+static void test_packed(void)
+{
+    struct err err = ERR_INIT;
+    struct seen seen;
+    struct build_counts counts;
+    char path[PATH_MAX], command[3 * PATH_MAX];
+    strcpy(path, scratch("many.jsonl"));
+    snprintf(command, sizeof command, "gzip -k '%s' && head -c 3000 '%s.gz' "
+             "> '%s' && cp '%s' '%s'", path, path, scratch("cut.jsonl.gz"),
+             path, scratch("not.gz"));
+    if (system(command))
+        abort();
+    char packed[PATH_MAX + 8];
+    snprintf(packed, sizeof packed, "%s.gz", path);
+    const char *files[] = {packed};
+    struct build b = build_of(files, 1, &seen);
+    b.on_bad = NULL;
+    ok(!build_run(&b, &counts, &err) && counts.documents == 29970,
+       "a .jsonl.gz is unpacked");
+    is_int(counts.taken_bytes, counts.total_bytes, "progress is the file's");
+    const char *bad[] = {"cut.jsonl.gz", "not.gz"};
+    for (int i = 0; i < 2; i++) {
+        char name[PATH_MAX];
+        strcpy(name, scratch(bad[i]));
+        files[0] = name;
+        b = build_of(files, 1, &seen);
+        b.on_bad = NULL;
+        err = ERR_INIT;
+        ok(build_run(&b, &counts, &err) == -1 &&
+               strstr(err.msg, "gzip failed"), "broken: %s", bad[i]);
+    }
+}
+
 int main(void)
 {
     test_jsonl();
     test_text();
     test_blocks();
+    test_workers();
+    test_packed();
     return tap_done();
 }
