@@ -125,6 +125,7 @@ struct sup {
     double comment_due_s, comment_last_s;
     char comment[300], incident[200];
     struct node_child asking;   /* Slurm, in a child */
+    bool asking_failed;
 };
 
 /* ---- sup_open.c --------------------------------------------------------- */

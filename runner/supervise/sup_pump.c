@@ -335,6 +335,7 @@ void sup_pump(struct sup *sup, double wait_s)
     take_children(sup);
     take_station(sup);
     story_log_tail(sup);
+    sup_status_turn(sup);
     if (sup->notice)
         notice_pump(sup->notice);
 }

@@ -30,11 +30,11 @@ static json_t *ask_and_tell(void *ctx)
     struct ctl_job job;
     struct err err = ERR_INIT;
     if (ctl_load_job((uint32_t)sup->facts.job, &job, &err))
-        return NULL;
+        return json_pack("{s:s}", "problem", err.msg);
     if ((!*job.comment || str_starts(job.comment, OURS)) &&
         strcmp(job.comment, sup->comment))
         ctl_comment((uint32_t)sup->facts.job, sup->comment, &err);
-    return json_pack("{s:f}", "end_s", job.end_s);
+    return json_pack("{s:f, s:s}", "end_s", job.end_s, "problem", err.msg);
 }
 
 /* ---- The line ----------------------------------------------------------- */
@@ -92,6 +92,10 @@ void sup_status_turn(struct sup *sup)
             sup->job.end_s = job.end_s;
             sup_set_end(sup, &job);
         }
+        const char *problem = json_string_or(answer, "problem", err.msg);
+        if (*problem && !sup->asking_failed)
+            story_say(sup, "warning: %s", problem);
+        sup->asking_failed = *problem;
         json_decref(answer);
         return;
     }
