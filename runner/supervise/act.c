@@ -126,6 +126,13 @@ static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
     return rc;
 }
 
+void act_give_up_node(struct sup *sup, const struct diagnosis *d)
+{
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (!strcmp(sup->nodes[i].name, d->node) && !sup->nodes[i].bad)
+            sup_node_out(sup, i, d->evidence);
+}
+
 /* ---- One decision ------------------------------------------------------- */
 
 static const char *remedy_of(const struct diagnosis *d)
@@ -189,9 +196,7 @@ enum next act(struct sup *sup, const struct diagnosis *d,
         *ret_exit_code = KB_EXIT_SAVED;
         return NEXT_EXIT;
     case ACTION_REPLACE:
-        for (int i = 0; i < sup->nodes_n; i++)
-            if (!strcmp(sup->nodes[i].name, d->node) && !sup->nodes[i].bad)
-                sup_node_out(sup, i, d->evidence);
+        act_give_up_node(sup, d);
         act_end_ranks(sup);
         return NEXT_AGAIN;
     case ACTION_RELAUNCH:

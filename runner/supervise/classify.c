@@ -258,6 +258,17 @@ bool classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
     return true;
 }
 
+void classify_writer(int rank, const char *node, int64_t step, double quiet_s,
+                     struct diagnosis *ret)
+{
+    fill(ret, CAUSE_STALL, rank, node);
+    ret->since_s = quiet_s;
+    snprintf(ret->evidence, sizeof ret->evidence,
+             "rank %d on %s writes the checkpoint of step %lld for %.0f s",
+             rank, node, (long long)step, quiet_s);
+    sign(ret, "writer");
+}
+
 /* ---- Nodes and words ---------------------------------------------------- */
 
 void classify_node(enum cause cause, const char *node, double quiet_s,

@@ -98,6 +98,9 @@ struct rank_beat {
 bool classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
                     struct diagnosis *ret);
 
+/* A rank's checkpoint writer that does not come on. */
+void classify_writer(int rank, const char *node, int64_t step, double quiet_s,
+                     struct diagnosis *ret);
 void classify_node(enum cause cause, const char *node, double quiet_s,
                    const char *how, struct diagnosis *ret);
 /* Anything that needs only words. */

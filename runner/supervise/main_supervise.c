@@ -73,8 +73,17 @@ static int write_start(struct sup *sup, struct err *err)
             nodes[start.nodes_n++] = sup->nodes[i].name;
         else if (sup->nodes[i].role == ROLE_SPARE)
             spares[start.spares_n++] = sup->nodes[i].name;
+    /* What a fresh start or one from STEP passes over is passed over for good:
+     * later attempts go on from this one. */
+    int64_t newest = INT64_MAX;
+    const char *resume = sup_resume_mode(sup);
+    if (!strcmp(resume, "fresh"))
+        newest = -1;
+    else if (strcmp(resume, "auto"))
+        str_to_i64(resume, &newest);
     for (int i = 0; i < catalog.n; i++)
-        if (catalog.entries[i].committed && catalog.entries[i].accepted)
+        if (catalog.entries[i].committed && catalog.entries[i].accepted &&
+            catalog.entries[i].step <= newest)
             names[start.checkpoints_n++] = catalog.entries[i].name;
     rc = attempt_start_write(sup->run_dir, sup->attempt, &start, err);
 out:
@@ -123,18 +132,21 @@ static void tell_start(struct sup *sup)
     json_decref(spares);
 }
 
-/* From a number to a diagnosis. */
-static int one_attempt(struct sup *sup, struct diagnosis *ret, struct err *err)
+/* From a number to ranks that run: 0; 1: a diagnosis says why not; -1. */
+static int start_attempt(struct sup *sup, struct diagnosis *ret,
+                         struct err *err)
 {
     if (begin(sup, err))
         return -1;
     int rc = sup_prepare(sup, ret, err);
-    if (rc)
-        return rc < 0 ? -1 : 0;
-    if (write_start(sup, err))
+    sup->short_of_nodes = rc > 0;
+    if (rc < 0 || (rc > 0 && !sup->term_seen))
+        return rc;
+    if (rc == 0 && write_start(sup, err))
         return -1;
-    tell_start(sup);
-    return sup_watch(sup, ret, err);
+    if (rc == 0)
+        tell_start(sup);
+    return sup_launch(sup, err);
 }
 
 /* ---- Judgement ----------------------------------------------------------- */
@@ -147,7 +159,7 @@ static void judge(struct sup *sup, const struct diagnosis *d,
         if (d->node[0] && !strcmp(sup->nodes[i].name, d->node))
             trains = sup->nodes[i].trained;
     struct means means = {
-        .node_out = trains,
+        .node_out = trains || sup->short_of_nodes,
         .spares = sup_good_spares(sup),
         .budget = budget_left(&sup->history, sup->plan.max_restarts,
                               sup->plan.restart_refill_s, clock_wall_s()),
@@ -200,8 +212,6 @@ static void tell_judgement(struct sup *sup, const struct diagnosis *d,
 static int record(struct sup *sup, const struct diagnosis *d,
                   const struct decision *decision, struct err *err)
 {
-    if (decision->action == ACTION_CONTINUE)
-        return 0;
     if (attempt_verdict_write(sup->run_dir, sup->attempt,
                               (uint32_t)sup->facts.job,
                               sup->job.restart_count, d, decision,
@@ -213,6 +223,31 @@ static int record(struct sup *sup, const struct diagnosis *d,
 
 /* ---- The supervisor ------------------------------------------------------ */
 
+/* An attempt from its number to what follows from its end. */
+static enum next one_attempt(struct sup *sup, int *ret_exit_code,
+                             struct err *err)
+{
+    struct diagnosis d = {0};
+    struct decision decision = {.action = ACTION_CONTINUE};
+    int rc = start_attempt(sup, &d, err);
+    if (rc < 0)
+        return NEXT_EXIT;
+    while (decision.action == ACTION_CONTINUE) {
+        if (rc == 0)
+            sup_watch(sup, &d);
+        judge(sup, &d, &decision);
+        tell_judgement(sup, &d, &decision);
+        sup_incident(sup, d.subject, cause_rows[d.cause].words);
+        if (rc > 0 && decision.action == ACTION_CONTINUE)
+            decision.action = ACTION_STOP; /* there is nothing to go on with */
+        if (decision.action == ACTION_CONTINUE)
+            act_give_up_node(sup, &d);
+    }
+    if (record(sup, &d, &decision, err))
+        return NEXT_EXIT;
+    return act(sup, &d, &decision, ret_exit_code);
+}
+
 static int supervise(const struct sup_facts *facts)
 {
     static struct sup sup;
@@ -222,20 +257,8 @@ static int supervise(const struct sup_facts *facts)
         goto out;
     story_say(&sup, "job %ld on %s, restart %d, run directory %s", facts->job,
               sup.job.nodes, sup.job.restart_count, sup.run_dir);
-    for (;;) {
-        struct diagnosis d = {0};
-        struct decision decision;
-        if (one_attempt(&sup, &d, &err))
-            break;
-        judge(&sup, &d, &decision);
-        tell_judgement(&sup, &d, &decision);
-        sup_incident(&sup, d.subject, cause_rows[d.cause].words);
-        if (record(&sup, &d, &decision, &err))
-            break;
-        if (act(&sup, &d, &decision, &exit_code) == NEXT_EXIT)
-            break;
+    while (one_attempt(&sup, &exit_code, &err) == NEXT_AGAIN)
         sup.last_attempt = sup.attempt;
-    }
 out:
     if (err.class) {
         log_error("%s", err.msg);

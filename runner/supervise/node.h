@@ -37,6 +37,8 @@ struct node_rank {
     struct kb_beat beat;     /* as last read; magic 0: none yet */
     int beat_fd;
     double changed_s;        /* when `changes` last grew */
+    double writing_s;        /* since when the writer writes; 0: it does not */
+    double writing_told_s, slowest_write_s;
     double slowest_s[KB_PHASE_N]; /* longest quiet time that was normal */
 };
 
@@ -44,6 +46,7 @@ struct node_ranks {
     char dir[PATH_MAX];
     int sock;                /* watch.sock, or -1 */
     int attempt, n;
+    long long oom_kills;     /* of the host, when the attempt began */
     struct node_rank rank[NODE_RANKS_MAX];
 };
 
@@ -93,6 +96,10 @@ double node_stall_limit(const struct node_rank *rank,
  * or -1. */
 int node_stall_find(const struct node_ranks *ranks,
                     const struct node_limits *limits, double now);
+
+/* Index of a rank whose checkpoint writer takes too long, or -1. */
+int node_stall_writer(const struct node_ranks *ranks,
+                      const struct node_limits *limits, double now);
 
 /* ---- node_kill.c -------------------------------------------------------- */
 /* SIGKILL to every rank of this job on this node of an attempt before

@@ -187,6 +187,20 @@ static void on_message(void *ctx, const json_t *m)
         node->bye = true;
 }
 
+static void writer_turn(struct node *node)
+{
+    int i = node_stall_writer(&node->ranks, &node->limits, node->now);
+    if (i < 0 || node->link.state != LINK_UP)
+        return;
+    struct node_rank *rank = &node->ranks.rank[i];
+    rank->writing_told_s = node->now;
+    link_send(&node->link,
+              json_pack("{s:s, s:i, s:I, s:f}", "type", "stall", "rank",
+                        rank->rank, "writing",
+                        (json_int_t)rank->beat.ckpt_writing, "quiet_s",
+                        node->now - rank->writing_s));
+}
+
 static void stall_turn(struct node *node)
 {
     int i = node_stall_find(&node->ranks, &node->limits, node->now);
@@ -294,6 +308,7 @@ int node_main(const struct node_facts *facts, struct err *err)
         if (node.ranks.attempt)
             node_ranks_turn(&node.ranks, node.now, say, &node);
         stall_turn(&node);
+        writer_turn(&node);
         prepare_turn(&node);
         check_turn(&node);
         node_quorum_turn(node.quorum, node.now);

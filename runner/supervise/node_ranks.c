@@ -27,6 +27,22 @@ static int rank_pidfd(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+/* Kills for memory on this host since it booted, cgroups' own included. */
+static long long oom_kills(void)
+{
+    char text[16384];
+    long long n = 0;
+    int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0)
+        return 0;
+    text[got] = 0;
+    const char *line = strstr(text, "\noom_kill ");
+    return line && sscanf(line, " oom_kill %lld", &n) == 1 ? n : 0;
+}
+
 /* ---- The folder --------------------------------------------------------- */
 
 static int open_beats(struct node_ranks *r, struct err *err)
@@ -83,6 +99,7 @@ int node_ranks_open(struct node_ranks *r, long job, int attempt, int n,
         (st.st_mode & 077))
         return err_set(err, "node: folder '%s' is not this user's alone",
                        r->dir);
+    r->oom_kills = oom_kills();
     return open_beats(r, err) || open_socket(r, err) ? -1 : 0;
 }
 
@@ -145,11 +162,13 @@ static void meet(struct node_ranks *r, const json_t *m, double now)
     rank->changed_s = now;
 }
 
-static void mark_exited(struct node_ranks *r, const json_t *m)
+static void mark_exited(struct node_ranks *r, json_t *m)
 {
     int64_t local = json_i64_or(m, "local", -1);
     if (local >= 0 && local < r->n)
         r->rank[local].exited = true;
+    if (json_i64_or(m, "signal", 0) == SIGKILL && oom_kills() > r->oom_kills)
+        json_object_set_new(m, "oom", json_true());
 }
 
 static void read_datagrams(struct node_ranks *r, double now,
@@ -180,12 +199,26 @@ static void read_datagrams(struct node_ranks *r, double now,
 
 /* ---- Beats and exits ---------------------------------------------------- */
 
+/* The writer has no beat of its own: how long it has written is all. */
+static void follow_writer(struct node_rank *rank, int64_t writing, double now)
+{
+    bool writes = writing >= 0;
+    if (writes && rank->writing_s && writing == rank->beat.ckpt_writing)
+        return;
+    if (rank->writing_s && now - rank->writing_s > rank->slowest_write_s)
+        rank->slowest_write_s = now - rank->writing_s;
+    rank->writing_s = writes ? now : 0;
+    rank->writing_told_s = 0;
+}
+
 static void read_beat(struct node_rank *rank, double now)
 {
     struct kb_beat beat;
     if (pread(rank->beat_fd, &beat, sizeof beat, 0) != (ssize_t)sizeof beat ||
         beat.magic != KB_BEAT_MAGIC)
         return;
+    follow_writer(rank, beat.ckpt_writing, now);
+    rank->beat.ckpt_writing = beat.ckpt_writing;
     bool first = rank->beat.magic != KB_BEAT_MAGIC;
     if (!first && beat.changes == rank->beat.changes)
         return;
@@ -282,8 +315,11 @@ void node_ranks_signal(const struct node_ranks *r, int signal)
 
 void node_ranks_forgive(struct node_ranks *r, double gap_s)
 {
-    for (int i = 0; i < r->n; i++)
+    for (int i = 0; i < r->n; i++) {
         r->rank[i].changed_s += gap_s;
+        if (r->rank[i].writing_s)
+            r->rank[i].writing_s += gap_s;
+    }
 }
 
 bool node_ranks_alive(const struct node_ranks *r)

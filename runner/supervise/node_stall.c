@@ -47,3 +47,23 @@ int node_stall_find(const struct node_ranks *ranks,
     }
     return -1;
 }
+
+/* The step loop says when its writer is done: a loop that hangs itself says
+ * nothing of the writer. */
+#define LOOP_ALIVE_S 5.0
+
+int node_stall_writer(const struct node_ranks *ranks,
+                      const struct node_limits *limits, double now)
+{
+    for (int i = 0; i < ranks->n; i++) {
+        const struct node_rank *rank = &ranks->rank[i];
+        double limit = limits->stall_factor * rank->slowest_write_s;
+        if (limit < limits->stall_min_s)
+            limit = limits->stall_min_s;
+        if (rank->known && !rank->exited && rank->writing_s &&
+            !rank->writing_told_s && now - rank->writing_s > limit &&
+            now - rank->changed_s < LOOP_ALIVE_S)
+            return i;
+    }
+    return -1;
+}

@@ -67,7 +67,7 @@ struct sup_node {
 };
 
 struct sup_rank {
-    bool hello, ended, told;
+    bool hello, ended, told, oom;
     int node, code, signal, error_class;
     char message[512];
     double seen_s;
@@ -110,12 +110,15 @@ struct sup {
     double end_due_s;           /* wall: save then; 0: no time limit */
     bool save_asked;
     double save_until_s;        /* monotonic */
+    bool short_of_nodes;        /* preflight left too few to train */
     enum cause slurm_cause;     /* why Slurm sent TERM; CAUSE_NONE */
     double term_s;
     int stall_rank;             /* told by a watcher, or -1 */
     double stall_s;
     char stall_phase[32];
-    double stall_limit_s;
+    double stall_limit_s, stall_quiet_s;
+    int stall_node;
+    int64_t stall_writing;      /* step that a writer hangs in, or -1 */
     long report_id;
     json_t *report;             /* ranks' beats by all nodes, while asked */
     int unfit_node;             /* in-job health, or -1 */
@@ -131,6 +134,9 @@ struct sup {
 /* ---- sup_open.c --------------------------------------------------------- */
 int sup_open(struct sup *sup, const struct sup_facts *facts, struct err *err);
 void sup_close(struct sup *sup);
+/* fresh and STEP are for the first start of a job; later ones go on from it.
+ * Returns "auto", "fresh" or the step. */
+const char *sup_resume_mode(const struct sup *sup);
 void sup_set_end(struct sup *sup, const struct ctl_job *job);
 
 /* ---- sup_pump.c --------------------------------------------------------- */
@@ -152,8 +158,9 @@ void sup_node_out(struct sup *sup, int node, const char *why);
 int sup_lost_node(struct sup *sup, struct diagnosis *ret);
 
 /* ---- sup_watch.c -------------------------------------------------------- */
-/* Launches the ranks and watches until there is a diagnosis. */
-int sup_watch(struct sup *sup, struct diagnosis *ret, struct err *err);
+int sup_launch(struct sup *sup, struct err *err);
+/* Watches until there is a diagnosis. */
+void sup_watch(struct sup *sup, struct diagnosis *ret);
 
 /* ---- sup_status.c ------------------------------------------------------- */
 void sup_incident(struct sup *sup, const char *subject, const char *words);
@@ -164,6 +171,8 @@ enum next { NEXT_AGAIN, NEXT_EXIT };
 /* Carries the decision out. exit_code is set with NEXT_EXIT. */
 enum next act(struct sup *sup, const struct diagnosis *diagnosis,
               const struct decision *decision, int *ret_exit_code);
+/* Never again in this job. */
+void act_give_up_node(struct sup *sup, const struct diagnosis *diagnosis);
 void act_end_ranks(struct sup *sup);
 void act_ask_save(struct sup *sup);
 int act_rewatch(struct sup *sup, int node, struct err *err);

@@ -236,6 +236,16 @@ void sup_set_end(struct sup *sup, const struct ctl_job *job)
     sup->end_due_s = job->end_s > 0 ? job->end_s - before : 0;
 }
 
+const char *sup_resume_mode(const struct sup *sup)
+{
+    bool again = sup->job.restart_count > 0;
+    for (int i = 0; i < sup->history.n && !again; i++)
+        again = sup->history.past[i].started &&
+                sup->history.past[i].number != sup->attempt &&
+                sup->history.past[i].job == (uint32_t)sup->facts.job;
+    return again ? "auto" : sup->facts.resume;
+}
+
 /* ---- All together ------------------------------------------------------- */
 
 static int open_signals(struct sup *sup, struct err *err)

@@ -47,6 +47,7 @@ static void on_exit_told(struct sup *sup, int node, const json_t *record,
     rank->node = node;
     rank->code = (int)json_i64_or(record, "code", -1);
     rank->signal = (int)json_i64_or(record, "signal", 0);
+    rank->oom = json_is_true(json_object_get(record, "oom"));
 }
 
 static int class_of(const char *name)
@@ -173,12 +174,15 @@ static void on_gone(struct sup *sup, const json_t *m, double now)
     rank->seen_s = now;
 }
 
-static void on_stall(struct sup *sup, const json_t *m, double now)
+static void on_stall(struct sup *sup, int node, const json_t *m, double now)
 {
     if (sup->stall_rank >= 0 || !sup->launched)
         return;
     sup->stall_rank = (int)json_i64_or(m, "rank", 0);
     sup->stall_s = now;
+    sup->stall_node = node;
+    sup->stall_quiet_s = json_double_or(m, "quiet_s", 0);
+    sup->stall_writing = json_i64_or(m, "writing", -1);
     sup->stall_limit_s = json_double_or(m, "limit_s", 0);
     str_copy(sup->stall_phase, sizeof sup->stall_phase,
              json_string_or(m, "phase", ""));
@@ -206,7 +210,7 @@ static void on_message(struct sup *sup, const struct station_event *ev)
     else if (!strcmp(type, "gone"))
         on_gone(sup, m, ev->mono_s);
     else if (!strcmp(type, "stall"))
-        on_stall(sup, m, ev->mono_s);
+        on_stall(sup, ev->node, m, ev->mono_s);
     else if (!strcmp(type, "unfit"))
         on_unfit(sup, ev->node, m);
 }

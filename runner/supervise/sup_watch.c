@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "runner/base/clock.h"
 #include "runner/base/json.h"
@@ -38,13 +39,6 @@ static void reset_ranks(struct sup *sup)
     sup->report = NULL;
 }
 
-static const char *resume_mode(const struct sup *sup)
-{
-    /* fresh and STEP are for the first start; later ones go on from it. */
-    bool again = sup->job.restart_count > 0 || sup->last_attempt;
-    return again ? "auto" : sup->facts.resume;
-}
-
 static int launch_ranks(struct sup *sup, struct err *err)
 {
     const char **names = calloc((size_t)sup->nodes_n + 1, sizeof *names);
@@ -56,7 +50,7 @@ static int launch_ranks(struct sup *sup, struct err *err)
         .environment = sup->facts.environment,
         .output = sup->log_path, .program = sup->facts.program,
         .blas_core = sup->plan.blas_core,
-        .blas_threads = sup->plan.blas_threads, .resume = resume_mode(sup),
+        .blas_threads = sup->plan.blas_threads, .resume = sup_resume_mode(sup),
     };
     int rc = -1;
     if (!names || !out) {
@@ -156,7 +150,7 @@ static int collect_ends(const struct sup *sup, struct rank_end *ends)
             .rank = i, .node = sup->nodes[r->node].name,
             .seen_s = r->seen_s, .told = r->told, .code = r->code,
             .signal = r->signal, .error_class = r->error_class,
-            .message = r->message, .step = sup->last_step};
+            .message = r->message, .step = sup->last_step, .oom = r->oom};
     }
     return n;
 }
@@ -254,6 +248,17 @@ static int look_at_stall(struct sup *sup, struct diagnosis *ret)
 {
     if (sup->stall_rank < 0)
         return 0;
+    if (sup->stall_writing >= 0) {
+        const char *node = sup->nodes[sup->stall_node].name;
+        classify_writer(sup->stall_rank, node, sup->stall_writing,
+                        sup->stall_quiet_s, ret);
+        ret->seen_s = sup->stall_s;
+        story_event(sup, KB_EV_STALL,
+                    json_pack("{s:i, s:s, s:s, s:f, s:f}", "rank", ret->rank,
+                              "node", node, "phase", "checkpoint", "seconds",
+                              ret->since_s, "limit_s", sup->stall_limit_s));
+        return 1;
+    }
     if (!sup->report)
         ask_report(sup);
     if (!all_reported(sup) && clock_mono_s() - sup->stall_s < REPORT_S)
@@ -273,16 +278,36 @@ static int look_at_health(struct sup *sup, struct diagnosis *ret)
     return 1;
 }
 
+/* srun's last complaint in the ranks' output. */
+static void last_complaint(struct sup *sup, char *dst, size_t dst_bytes)
+{
+    static const char mark[] = "srun: error: ";
+    char tail[4097];
+    ssize_t n = -1;
+    off_t end = sup->log_fd < 0 ? 0 : lseek(sup->log_fd, 0, SEEK_END);
+    *dst = 0;
+    if (end > 0)
+        n = pread(sup->log_fd, tail, sizeof tail - 1,
+                  end > 4096 ? end - 4096 : 0);
+    if (n <= 0)
+        return;
+    tail[n] = 0;
+    for (const char *p = tail; (p = strstr(p, mark)); p++)
+        snprintf(dst, dst_bytes, ": %.*s", (int)strcspn(p, "\n"), p);
+}
+
 static int look_at_launch(struct sup *sup, struct diagnosis *ret)
 {
     double waited = clock_mono_s() - sup->launch_s;
-    char text[200];
+    char text[500], words[300];
     if (sup->train.ended && !sup->hellos_n && waited > SETTLE_S &&
         !probing(sup)) {
         int status = sup->train.status;
+        last_complaint(sup, words, sizeof words);
         snprintf(text, sizeof text, "srun ended with %d before any rank "
-                 "started; its words are above",
-                 WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+                 "started%s",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+                 words);
         classify_plain(CAUSE_LAUNCH, "", text, ret);
         return 1;
     }
@@ -317,19 +342,22 @@ static int look_at_time(struct sup *sup, struct diagnosis *ret)
     return 0;
 }
 
-int sup_watch(struct sup *sup, struct diagnosis *ret, struct err *err)
+int sup_launch(struct sup *sup, struct err *err)
+{
+    reset_ranks(sup);
+    return sup->term_seen ? 0 : launch_ranks(sup, err);
+}
+
+void sup_watch(struct sup *sup, struct diagnosis *ret)
 {
     static int (*const looks[])(struct sup *, struct diagnosis *) = {
         look_at_slurm, look_at_nodes, look_at_ranks, look_at_stall,
         look_at_health, look_at_launch, look_at_time,
     };
-    reset_ranks(sup);
-    if (!sup->slurm_cause && launch_ranks(sup, err))
-        return -1;
     for (;;) {
         sup_pump(sup, TURN_S);
         for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
             if (looks[i](sup, ret))
-                return 0;
+                return;
     }
 }

@@ -102,6 +102,10 @@ static void fault(long long step)
                            "such token file: 'x.bin'\"");
         exit(KB_EXIT_REQUEST);
     }
+    if (!strcmp(what, "writer")) {
+        beat->ckpt_writing = step;
+        change(beat->phase);
+    }
     while (!strcmp(what, "hang"))
         pause();
 }
@@ -165,6 +169,7 @@ int main(void)
     beat->pid = getpid();
     beat->rank = rank_;
     beat->attempt = attempt;
+    beat->ckpt_writing = -1;
     beat->magic = KB_BEAT_MAGIC;
     tell("rank_hello", "");
     change(KB_PHASE_LOAD);
