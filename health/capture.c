@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "health/gpu.h"
 #include "health/klog.h"
 #include "health/source.h"
 #include "runner/base/file.h"
@@ -32,6 +33,8 @@ static const char *const patterns[] = {
     "/sys/class/net/*/carrier",
     "/sys/class/net/*/flags",
     "/sys/class/net/*/speed",
+    "/sys/bus/pci/devices/*/vendor",
+    "/sys/bus/pci/devices/*/class",
     "/sys/class/infiniband/*/ports/*/link_layer",
     "/sys/class/infiniband/*/ports/*/state",
     "/sys/class/infiniband/*/ports/*/rate",
@@ -114,6 +117,24 @@ static int copy_klog(const char *dir, struct err *err)
     return rc;
 }
 
+/* GPUs, as far as the driver answers here; it may hang: the person who records
+ * can stop it. */
+static int write_gpus(const char *dir, const char *nvml, struct err *err)
+{
+    static struct gpus gpus;
+    char full[PATH_MAX];
+    struct sbuf out = SBUF_INIT;
+    if (nvml_read(nvml, &gpus, NULL, NULL, NULL))
+        return 0;
+    gpus_write(&gpus, &out);
+    int rc = out.failed ? err_set(err, "health: out of memory")
+                        : file_join(full, sizeof full, dir, "gpus", err);
+    if (!rc)
+        rc = file_replace(full, out.data, out.len, 0644, err);
+    sbuf_release(&out);
+    return rc;
+}
+
 static int write_facts(const char *dir, struct err *err)
 {
     static const char *const disks[] = {"/", "/tmp", "/var", "/run",
@@ -147,7 +168,7 @@ static int write_facts(const char *dir, struct err *err)
     return rc;
 }
 
-int capture_host(const char *dir, struct err *err)
+int capture_host(const char *dir, const char *nvml, struct err *err)
 {
     if (mkdir(dir, 0755)) {
         err_set_errno(err, "health: cannot make folder '%s'", dir);
@@ -156,7 +177,8 @@ int capture_host(const char *dir, struct err *err)
         return -1;
     }
     return copy_all(dir, err) || mark_devices(dir, err) ||
-                   copy_klog(dir, err) || write_facts(dir, err)
+                   copy_klog(dir, err) || write_gpus(dir, nvml, err) ||
+                   write_facts(dir, err)
                ? -1
                : 0;
 }

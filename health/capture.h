@@ -8,7 +8,8 @@
 
 #include "runner/base/err.h"
 
-/* dir must not exist yet. What cannot be read is left out. */
-int capture_host(const char *dir, struct err *err);
+/* dir must not exist yet. What cannot be read is left out. nvml: the GPU
+ * driver's library, NULL by its name. */
+int capture_host(const char *dir, const char *nvml, struct err *err);
 
 #endif

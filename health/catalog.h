@@ -66,6 +66,7 @@ enum finding_code {
     F_USER_DIR_SLOW,
     F_GPU_ABSENT,
     F_GPU_COUNT_LOW,
+    F_GPU_BUS_MISMATCH,
     F_GPU_LOST,
     F_GPU_CALL_FAILS,
     F_GPU_ECC_UNCORRECTED,

@@ -185,7 +185,7 @@ int health_run(const struct health_options *options, struct sbuf *out,
     int rc = -1;
     if (options->capture) {
         *ret_code = HEALTH_EXIT_FIT;
-        return capture_host(options->capture, err);
+        return capture_host(options->capture, options->request.nvml, err);
     }
     struct health_report *report = malloc(sizeof *report);
     if (!report)

@@ -6,11 +6,14 @@ libkb_health_a_SOURCES = \
 	health/catalog.c health/catalog.h \
 	health/command.c health/health.h \
 	health/finding.c health/finding.h \
+	health/gpu.h health/gpu_record.c \
 	health/klog.c health/klog.h \
 	health/look.c \
 	health/probe.h health/probes.c \
 	health/probe_cpu.c \
 	health/probe_disk.c \
+	health/nvml.c health/nvml_abi.h \
+	health/probe_gpu.c \
 	health/probe_klog.c \
 	health/probe_limits.c \
 	health/probe_load.c \

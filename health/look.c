@@ -23,7 +23,7 @@
 
 #define REAP_S 0.3 /* how long a killed child is waited for, all together */
 
-enum record_kind { RECORD_FINDING, RECORD_SKIP, RECORD_NOTE };
+enum record_kind { RECORD_FINDING, RECORD_SKIP, RECORD_NOTE, RECORD_AT };
 
 /* Through the pipe; smaller than PIPE_BUF, so written whole. */
 struct record {
@@ -76,6 +76,15 @@ void findings_note(struct findings *findings, const char *name,
     va_end(ap);
 }
 
+void findings_at(struct findings *findings, const char *what_fmt, ...)
+{
+    struct record record = {.kind = RECORD_AT};
+    va_list ap;
+    va_start(ap, what_fmt);
+    send_record(findings, &record, "", what_fmt, ap);
+    va_end(ap);
+}
+
 /* ---- In the parent -------------------------------------------------- */
 
 struct child {
@@ -84,6 +93,7 @@ struct child {
     int fd;    /* -1: at its end */
     double begin_s, limit_s;
     struct health_probe *told;
+    char at[96]; /* what it said it tries */
     char part[sizeof(struct record)]; /* of the record that is coming */
     size_t part_n;
 };
@@ -152,6 +162,8 @@ static void take_record(struct health_report *report, const struct conf *site,
     } else if (record->kind == RECORD_SKIP) {
         child->told->status = HEALTH_SKIPPED;
         str_copy(child->told->why, sizeof child->told->why, record->text);
+    } else if (record->kind == RECORD_AT) {
+        snprintf(child->at, sizeof child->at, ", at %.80s", record->text);
     } else if (record->kind == RECORD_NOTE &&
                report->note_n < HEALTH_NOTES_MAX) {
         struct health_note *note = &report->note[report->note_n++];
@@ -194,11 +206,11 @@ static void judge_end(struct health_report *report, const struct conf *site,
         return;
     child->told->status = HEALTH_CRASHED;
     if (WIFSIGNALED(status))
-        snprintf(child->told->why, sizeof child->told->why, "signal %d",
-                 WTERMSIG(status));
+        snprintf(child->told->why, sizeof child->told->why, "signal %d%s",
+                 WTERMSIG(status), child->at);
     else
-        snprintf(child->told->why, sizeof child->told->why, "exit code %d",
-                 WEXITSTATUS(status));
+        snprintf(child->told->why, sizeof child->told->why, "exit code %d%s",
+                 WEXITSTATUS(status), child->at);
     add_finding(report, site, F_PROBE_CRASHED, child->probe->name,
                 child->told->why);
 }
@@ -218,12 +230,12 @@ static void reap(struct health_report *report, const struct conf *site,
 static void stop_hung(struct health_report *report, const struct conf *site,
                       struct child *child)
 {
-    char evidence[96];
+    char evidence[160];
     kill(child->pid, SIGKILL);
     child->told->status = HEALTH_HUNG;
     child->told->seconds = clock_mono_s() - child->begin_s;
-    snprintf(evidence, sizeof evidence, "longer than %.3g s",
-             child->limit_s - child->begin_s);
+    snprintf(evidence, sizeof evidence, "longer than %.3g s%s",
+             child->limit_s - child->begin_s, child->at);
     add_finding(report, site, F_PROBE_HUNG, child->probe->name, evidence);
     if (child->fd >= 0)
         close(child->fd);

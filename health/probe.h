@@ -37,6 +37,10 @@ void findings_note(struct findings *findings, const char *name,
                    const char *value_fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What is tried now: told as evidence if the probe hangs or crashes there. */
+void findings_at(struct findings *findings, const char *what_fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 enum probe_when {
     PROBE_ALWAYS,
     PROBE_ROOT, /* not with --user: it is about root's places */
@@ -67,6 +71,7 @@ void probe_infiniband(const struct look *look, struct findings *findings);
 void probe_klog(const struct look *look, struct findings *findings);
 void probe_limits(const struct look *look, struct findings *findings);
 void probe_uptime(const struct look *look, struct findings *findings);
+void probe_gpu(const struct look *look, struct findings *findings);
 void probe_user_dirs(const struct look *look, struct findings *findings);
 
 #endif

@@ -13,6 +13,7 @@ const struct probe probes[] = {
     {"time", probe_time, 2, PROBE_ALWAYS, false},
     {"net", probe_net, 3, PROBE_ALWAYS, false},
     {"infiniband", probe_infiniband, 3, PROBE_ALWAYS, false},
+    {"gpu", probe_gpu, 8, PROBE_ALWAYS, false},
     {"klog", probe_klog, 3, PROBE_ALWAYS, false},
     {"limits", probe_limits, 2, PROBE_ALWAYS, false},
     {"uptime", probe_uptime, 2, PROBE_ALWAYS, false},

@@ -182,7 +182,7 @@ static void look(const struct gate *gate, struct sbuf *report,
     proc_result_release(&result);
 }
 
-/* ---- What follows ---------------------------------------------------------- */
+/* ---- What follows ----------------------------------------------------- */
 
 static void remember_settled(const struct gate *gate)
 {

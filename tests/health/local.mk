@@ -6,3 +6,18 @@ tests_health_test_look_LDADD = $(HEALTH_LIBS)
 tests_health_test_catalog_LDADD = $(HEALTH_LIBS)
 tests_health_test_xid_LDADD = $(HEALTH_LIBS)
 EXTRA_DIST += tests/health/t_hosts.t tests/health/t_page.t tests/health/hosts
+# The driver's stand-in: shared objects, as the real one.
+check_PROGRAMS += tests/health/libfake_nvml.so tests/health/libfake_nvml_old.so
+fake_nvml_sources = tests/health/fake_nvml.c health/gpu_record.c \
+	$(base_free_sources)
+tests_health_libfake_nvml_so_SOURCES = $(fake_nvml_sources)
+tests_health_libfake_nvml_so_CFLAGS = $(AM_CFLAGS) -fPIC -Wno-missing-prototypes
+tests_health_libfake_nvml_so_LDFLAGS = -shared -fPIC -Wl,-Bsymbolic
+tests_health_libfake_nvml_so_LDADD =
+tests_health_libfake_nvml_old_so_SOURCES = $(fake_nvml_sources)
+tests_health_libfake_nvml_old_so_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_OLD
+tests_health_libfake_nvml_old_so_CFLAGS = $(AM_CFLAGS) -fPIC \
+	-Wno-missing-prototypes
+tests_health_libfake_nvml_old_so_LDFLAGS = -shared -fPIC -Wl,-Bsymbolic
+tests_health_libfake_nvml_old_so_LDADD =
+EXTRA_DIST += tests/health/t_nvml.t

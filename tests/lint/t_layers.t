@@ -61,7 +61,7 @@ cuda[^>]*\.h|cublas[^>]*\.h|cudnn[^>]*\.h: kernels/ runner/comm/comm_nccl.c heal
 nvml\.h:                health/
 jansson\.h:             runner/ health/
 yaml\.h:                runner/base/
-slurm/spank\.h:         spank/
+slurm/spank\.h:         spank/ tests/spank/
 slurm/slurm\.h:         spank/ runner/supervise/ runner/cli/
 curl/.*:                runner/journal/ runner/supervise/
 cblas.*\.h:             kernels/

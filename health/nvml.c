@@ -1,0 +1,278 @@
+/* nvml - ask the GPU driver through its own library; see gpu.h.
+ *
+ * The library is opened at run time and any function may be missing. It may
+ * hang or crash: the caller is a child that may die. What a function does not
+ * have for this GPU is unknown; a GPU that is said to be lost is asked nothing
+ * more, for each further question may take seconds.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "health/gpu.h"
+#include "health/nvml_abi.h"
+
+struct nvml {
+#define MEMBER(name, symbol, older, args) int (*name) args;
+    NVML_FUNCTIONS(MEMBER)
+#undef MEMBER
+    struct gpus *gpus;
+    int gpu; /* that is asked now; -1: the node */
+    void (*at)(void *arg, const char *call, int gpu);
+    void *arg;
+};
+
+static void load(struct nvml *nvml, void *library)
+{
+    /* dlsym gives a data pointer; POSIX wants it to be assigned this way. */
+#define LOAD(name, symbol, older, args)                                        \
+    *(void **)(void *)&nvml->name = dlsym(library, symbol);                    \
+    if (!nvml->name && (older))                                                \
+        *(void **)(void *)&nvml->name = dlsym(library, (older) ? (older) : "");
+    NVML_FUNCTIONS(LOAD)
+#undef LOAD
+}
+
+/* True when the answer counts. Other failures than "not here" are noted. */
+static bool answered(struct nvml *nvml, const char *call, int code)
+{
+    static const int not_here[] = {
+        NVML_NOT_SUPPORTED, NVML_NO_PERMISSION, NVML_FUNCTION_NOT_FOUND,
+        NVML_NO_DATA,       NVML_DEPRECATED,    NVML_VERSION_MISMATCH,
+        NVML_BLOCKED};
+    struct gpus *gpus = nvml->gpus;
+    if (code == NVML_OK)
+        return true;
+    for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
+        if (code == not_here[i])
+            return false;
+    if (nvml->gpu >= 0 && (code == NVML_GPU_LOST ||
+                           code == NVML_RESET_REQUIRED)) {
+        gpus->gpu[nvml->gpu].value[GPU_LOST] = code == NVML_GPU_LOST ? 1 : 2;
+    } else if (gpus->failure_n < GPU_FAILURES_MAX) {
+        struct gpu_failure *failure = &gpus->failure[gpus->failure_n++];
+        failure->gpu = nvml->gpu;
+        failure->code = code;
+        str_copy(failure->call, sizeof failure->call, call);
+    }
+    return false;
+}
+
+/* Call a function if the library has it and the GPU is not lost. */
+#define ASK(function, ...)                                                     \
+    (nvml->function && !is_lost(nvml) && before(nvml, #function) &&            \
+     answered(nvml, #function, nvml->function(__VA_ARGS__)))
+
+static bool is_lost(const struct nvml *nvml)
+{
+    return nvml->gpu >= 0 &&
+           nvml->gpus->gpu[nvml->gpu].value[GPU_LOST] != GPU_UNKNOWN;
+}
+
+static bool before(struct nvml *nvml, const char *call)
+{
+    if (nvml->at)
+        nvml->at(nvml->arg, call, nvml->gpu);
+    return true;
+}
+
+/* ---- One subject each ------------------------------------------------ */
+
+static void read_identity(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    struct nvml_pci pci = {0};
+    unsigned u;
+    if (!ASK(name, d, gpu->name, sizeof gpu->name))
+        gpu->name[0] = 0;
+    if (!ASK(uuid, d, gpu->uuid, sizeof gpu->uuid))
+        gpu->uuid[0] = 0;
+    if (ASK(pci, d, &pci)) {
+        pci.bus_id[sizeof pci.bus_id - 1] = 0;
+        str_copy(gpu->pci, sizeof gpu->pci, pci.bus_id);
+    }
+    if (!ASK(vbios, d, gpu->vbios, sizeof gpu->vbios))
+        gpu->vbios[0] = 0;
+    if (!ASK(inforom, d, gpu->inforom, sizeof gpu->inforom))
+        gpu->inforom[0] = 0;
+    if (ASK(minor, d, &u))
+        gpu->value[GPU_MINOR] = u;
+}
+
+static void read_memory_errors(struct nvml *nvml, nvml_device d,
+                               struct gpu *gpu)
+{
+    static const struct {
+        enum gpu_value value;
+        int kind, since, place;
+    } rows[] = {
+        {GPU_ECC_CORRECTED_DRAM, NVML_CORRECTED, NVML_VOLATILE, NVML_IN_DRAM},
+        {GPU_ECC_CORRECTED_SRAM, NVML_CORRECTED, NVML_VOLATILE, NVML_IN_SRAM},
+        {GPU_ECC_UNCORRECTED_DRAM, NVML_UNCORRECTED, NVML_VOLATILE,
+         NVML_IN_DRAM},
+        {GPU_ECC_UNCORRECTED_SRAM, NVML_UNCORRECTED, NVML_VOLATILE,
+         NVML_IN_SRAM},
+        {GPU_ECC_LIFE_UNCORRECTED_DRAM, NVML_UNCORRECTED, NVML_AGGREGATE,
+         NVML_IN_DRAM},
+        {GPU_ECC_LIFE_UNCORRECTED_SRAM, NVML_UNCORRECTED, NVML_AGGREGATE,
+         NVML_IN_SRAM},
+    };
+    unsigned long long n;
+    unsigned a, b, c, e;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (ASK(ecc, d, rows[i].kind, rows[i].since, rows[i].place, &n))
+            gpu->value[rows[i].value] = (int64_t)n;
+    if (ASK(remapped, d, &a, &b, &c, &e)) {
+        gpu->value[GPU_REMAPPED_CORRECTED] = a;
+        gpu->value[GPU_REMAPPED_UNCORRECTED] = b;
+        gpu->value[GPU_REMAP_IS_PENDING] = c;
+        gpu->value[GPU_REMAP_HAS_FAILED] = e;
+    }
+    if (ASK(retired_pending, d, &a))
+        gpu->value[GPU_RETIRED_PENDING] = a;
+}
+
+/* With no room given the number of pages comes back with "too small". */
+static void read_retired(struct nvml *nvml, nvml_device d, struct gpu *gpu,
+                         int cause, enum gpu_value value)
+{
+    unsigned n = 0;
+    if (!nvml->retired || is_lost(nvml))
+        return;
+    before(nvml, "retired");
+    int code = nvml->retired(d, cause, &n, NULL);
+    if (code == NVML_INSUFFICIENT_SIZE || answered(nvml, "retired", code))
+        gpu->value[value] = n;
+}
+
+static void read_processes(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    unsigned n = 0;
+    if (!nvml->processes || is_lost(nvml))
+        return;
+    before(nvml, "processes");
+    int code = nvml->processes(d, &n, NULL);
+    if (code == NVML_INSUFFICIENT_SIZE || answered(nvml, "processes", code))
+        gpu->value[GPU_PROCESSES] = n;
+}
+
+static void read_recovery(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    struct nvml_field field = {.field = NVML_FIELD_RECOVERY_ACTION};
+    if (ASK(fields, d, 1, &field) && field.code == NVML_OK)
+        gpu->value[GPU_RECOVERY_ACTION] =
+            field.type == 1 ? (int64_t)field.value.u
+                            : (int64_t)field.value.ull;
+}
+
+static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    int64_t *value = gpu->value;
+    unsigned long long reasons;
+    struct nvml_memory memory;
+    unsigned u, other;
+#define NUMBER(function, which)                                                \
+    if (ASK(function, d, &u))                                                  \
+        value[which] = u;
+    NUMBER(power_limit, GPU_POWER_LIMIT_MW)
+    NUMBER(power_default, GPU_POWER_DEFAULT_MW)
+    NUMBER(pcie_width, GPU_PCIE_WIDTH)
+    NUMBER(pcie_width_max, GPU_PCIE_WIDTH_MAX)
+    NUMBER(pcie_gen, GPU_PCIE_GEN)
+    NUMBER(pcie_gen_max, GPU_PCIE_GEN_MAX)
+    NUMBER(pcie_replays, GPU_PCIE_REPLAYS_N)
+    NUMBER(persistence, GPU_PERSISTENCE)
+    NUMBER(compute_mode, GPU_COMPUTE_MODE_IS)
+#undef NUMBER
+    if (ASK(clock_reasons, d, &reasons))
+        value[GPU_CLOCK_REASONS] = (int64_t)reasons;
+    if (ASK(temperature, d, NVML_TEMPERATURE_GPU, &u))
+        value[GPU_TEMPERATURE] = u;
+    if (ASK(threshold, d, NVML_THRESHOLD_SLOWDOWN, &u))
+        value[GPU_TEMPERATURE_SLOWDOWN] = u;
+    if (ASK(mig, d, &u, &other))
+        value[GPU_MIG] = u;
+    if (ASK(memory, d, &memory))
+        value[GPU_MEMORY_USED] = (int64_t)memory.used;
+}
+
+static void read_links(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    struct nvml_fabric fabric = {0};
+    int64_t links = 0, active = 0, errors = 0;
+    for (unsigned i = 0; i < NVML_LINKS_MAX; i++) {
+        unsigned is_active;
+        unsigned long long n;
+        if (!ASK(link_state, d, i, &is_active))
+            continue;
+        links++;
+        active += is_active != 0;
+        if (ASK(link_errors, d, i, NVML_LINK_REPLAY, &n))
+            errors += (int64_t)n;
+        if (ASK(link_errors, d, i, NVML_LINK_RECOVERY, &n))
+            errors += (int64_t)n;
+    }
+    if (links) {
+        gpu->value[GPU_NVLINKS_N] = links;
+        gpu->value[GPU_NVLINKS_ACTIVE] = active;
+        gpu->value[GPU_NVLINK_ERRORS_N] = errors;
+    }
+    if (ASK(fabric, d, &fabric)) {
+        gpu->value[GPU_FABRIC_STATE] = fabric.state;
+        gpu->value[GPU_FABRIC_STATUS] = fabric.status;
+    }
+}
+
+/* ---- The whole ------------------------------------------------------- */
+
+static void read_gpu(struct nvml *nvml, int i)
+{
+    struct gpu *gpu = &nvml->gpus->gpu[i];
+    nvml_device d = NULL;
+    nvml->gpu = i;
+    if (!ASK(handle, (unsigned)i, &d))
+        return;
+    read_identity(nvml, d, gpu);
+    read_memory_errors(nvml, d, gpu);
+    read_retired(nvml, d, gpu, NVML_RETIRED_SINGLE, GPU_RETIRED_SINGLE);
+    read_retired(nvml, d, gpu, NVML_RETIRED_DOUBLE, GPU_RETIRED_DOUBLE);
+    read_recovery(nvml, d, gpu);
+    read_numbers(nvml, d, gpu);
+    read_links(nvml, d, gpu);
+    read_processes(nvml, d, gpu);
+}
+
+int nvml_read(const char *path, struct gpus *ret,
+              void (*at)(void *arg, const char *call, int gpu), void *arg,
+              struct err *err)
+{
+    struct nvml all = {.gpus = ret, .gpu = -1, .at = at, .arg = arg};
+    struct nvml *nvml = &all;
+    unsigned n = 0;
+    gpus_init(ret);
+    void *library = dlopen(path ? path : "libnvidia-ml.so.1",
+                           RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return err_set(err, "nvml: no library: %s", dlerror());
+    load(nvml, library);
+    if (!nvml->init) {
+        dlclose(library);
+        return err_set(err, "nvml: the library is none: '%s'", path);
+    }
+    before(nvml, "init");
+    int code = nvml->init();
+    if (code != NVML_OK) {
+        dlclose(library);
+        return err_set(err, "nvml: no driver: code %d", code);
+    }
+    if (!ASK(driver, ret->driver, sizeof ret->driver))
+        ret->driver[0] = 0;
+    if (!ASK(count, &n))
+        n = 0;
+    ret->n = n < GPUS_MAX ? (int)n : GPUS_MAX;
+    for (int i = 0; i < ret->n; i++)
+        read_gpu(nvml, i);
+    nvml->gpu = -1;
+    (void)ASK(shutdown);
+    dlclose(library);
+    return 0;
+}

@@ -1,0 +1,306 @@
+/* fake_nvml - a libnvidia-ml.so.1 that answers from a record of GPUs, so that
+ * the real loading path is tested where there is no GPU. From the environment:
+ *   FAKE_NVML=FILE    the record (health/gpu.h)
+ *   FAKE_FAULT=CALL GPU ACTION: the call (names of nvml_abi.h) on that GPU
+ *     (-1: of the node) hangs, crashes, or returns the number ACTION
+ * With FAKE_OLD defined it has only what drivers of 2018 had.
+ */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "health/gpu.h"
+#include "health/nvml_abi.h"
+#include "runner/base/file.h"
+
+static struct gpus gpus;
+
+static int index_of(nvml_device d)
+{
+    return (int)(intptr_t)d - 1;
+}
+
+static int fault(const char *call, int gpu)
+{
+    char name[64], action[32];
+    int which;
+    const char *text = getenv("FAKE_FAULT");
+    if (!text || sscanf(text, "%63s %d %31s", name, &which, action) != 3 ||
+        strcmp(name, call) || which != gpu)
+        return NVML_OK;
+    if (!strcmp(action, "hangs"))
+        for (;;)
+            pause();
+    if (!strcmp(action, "crashes"))
+        raise(SIGSEGV);
+    return atoi(action);
+}
+
+#define NODE_CALL(call)                                                        \
+    do {                                                                       \
+        int code_ = fault(call, -1);                                           \
+        if (code_)                                                             \
+            return code_;                                                      \
+    } while (0)
+
+#define GPU_CALL(call)                                                         \
+    struct gpu *gpu = &gpus.gpu[index_of(d)];                                  \
+    do {                                                                       \
+        int code_ = fault(call, index_of(d));                                  \
+        if (code_)                                                             \
+            return code_;                                                      \
+        if (gpu->value[GPU_LOST] == 1)                                         \
+            return NVML_GPU_LOST;                                              \
+        if (gpu->value[GPU_LOST] == 2)                                         \
+            return NVML_RESET_REQUIRED;                                        \
+    } while (0)
+
+static int give(struct gpu *gpu, enum gpu_value value, unsigned *ret)
+{
+    if (gpu->value[value] == GPU_UNKNOWN)
+        return NVML_NOT_SUPPORTED;
+    *ret = (unsigned)gpu->value[value];
+    return NVML_OK;
+}
+
+static int give_long(struct gpu *gpu, enum gpu_value value,
+                     unsigned long long *ret)
+{
+    if (gpu->value[value] == GPU_UNKNOWN)
+        return NVML_NOT_SUPPORTED;
+    *ret = (unsigned long long)gpu->value[value];
+    return NVML_OK;
+}
+
+static int give_text(const char *text, char *dst, unsigned bytes)
+{
+    if (!*text)
+        return NVML_NOT_SUPPORTED;
+    return str_copy(dst, bytes, text) ? NVML_OK : NVML_INSUFFICIENT_SIZE;
+}
+
+int nvmlInit_v2(void)
+{
+    const char *path = getenv("FAKE_NVML");
+    NODE_CALL("init");
+    char *text = path ? file_read(path, 1 << 20, NULL, NULL) : NULL;
+    if (!text)
+        return NVML_DRIVER_NOT_LOADED;
+    int rc = gpus_parse(text, &gpus, NULL);
+    free(text);
+    return rc ? NVML_UNKNOWN_ERROR : NVML_OK;
+}
+
+int nvmlShutdown(void)
+{
+    NODE_CALL("shutdown");
+    return NVML_OK;
+}
+
+int nvmlSystemGetDriverVersion(char *dst, unsigned bytes)
+{
+    NODE_CALL("driver");
+    return give_text(gpus.driver, dst, bytes);
+}
+
+int nvmlDeviceGetCount_v2(unsigned *ret)
+{
+    NODE_CALL("count");
+    *ret = (unsigned)gpus.n;
+    return NVML_OK;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, nvml_device *ret)
+{
+    nvml_device d = (nvml_device)(intptr_t)(i + 1);
+    GPU_CALL("handle");
+    *ret = d;
+    return NVML_OK;
+}
+
+#define TEXT(symbol, call, member)                                             \
+    int symbol(nvml_device d, char *dst, unsigned bytes)                       \
+    {                                                                          \
+        GPU_CALL(call);                                                        \
+        return give_text(gpu->member, dst, bytes);                             \
+    }
+#define NUMBER(symbol, call, value)                                            \
+    int symbol(nvml_device d, unsigned *ret)                                   \
+    {                                                                          \
+        GPU_CALL(call);                                                        \
+        return give(gpu, value, ret);                                          \
+    }
+
+TEXT(nvmlDeviceGetName, "name", name)
+TEXT(nvmlDeviceGetUUID, "uuid", uuid)
+TEXT(nvmlDeviceGetVbiosVersion, "vbios", vbios)
+TEXT(nvmlDeviceGetInforomImageVersion, "inforom", inforom)
+NUMBER(nvmlDeviceGetMinorNumber, "minor", GPU_MINOR)
+NUMBER(nvmlDeviceGetRetiredPagesPendingStatus, "retired_pending",
+       GPU_RETIRED_PENDING)
+NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit", GPU_POWER_LIMIT_MW)
+NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "power_default",
+       GPU_POWER_DEFAULT_MW)
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width", GPU_PCIE_WIDTH)
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie_width_max", GPU_PCIE_WIDTH_MAX)
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_gen", GPU_PCIE_GEN)
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_gen_max", GPU_PCIE_GEN_MAX)
+NUMBER(nvmlDeviceGetPcieReplayCounter, "pcie_replays", GPU_PCIE_REPLAYS_N)
+NUMBER(nvmlDeviceGetPersistenceMode, "persistence", GPU_PERSISTENCE)
+NUMBER(nvmlDeviceGetComputeMode, "compute_mode", GPU_COMPUTE_MODE_IS)
+
+int nvmlDeviceGetPciInfo_v3(nvml_device d, struct nvml_pci *ret)
+{
+    GPU_CALL("pci");
+    memset(ret, 0, sizeof *ret);
+    return give_text(gpu->pci, ret->bus_id, sizeof ret->bus_id);
+}
+
+int nvmlDeviceGetMemoryErrorCounter(nvml_device d, int kind, int since,
+                                    int place, unsigned long long *ret)
+{
+    GPU_CALL("ecc");
+    enum gpu_value value =
+        since == NVML_AGGREGATE
+            ? (place == NVML_IN_DRAM ? GPU_ECC_LIFE_UNCORRECTED_DRAM
+                                     : GPU_ECC_LIFE_UNCORRECTED_SRAM)
+        : kind == NVML_CORRECTED
+            ? (place == NVML_IN_DRAM ? GPU_ECC_CORRECTED_DRAM
+                                     : GPU_ECC_CORRECTED_SRAM)
+            : (place == NVML_IN_DRAM ? GPU_ECC_UNCORRECTED_DRAM
+                                     : GPU_ECC_UNCORRECTED_SRAM);
+    return give_long(gpu, value, ret);
+}
+
+int nvmlDeviceGetRetiredPages(nvml_device d, int cause, unsigned *n,
+                              unsigned long long *pages)
+{
+    GPU_CALL("retired");
+    int code = give(gpu, cause ? GPU_RETIRED_DOUBLE : GPU_RETIRED_SINGLE, n);
+    return code == NVML_OK && *n && !pages ? NVML_INSUFFICIENT_SIZE : code;
+}
+
+int nvmlDeviceGetTemperature(nvml_device d, int sensor, unsigned *ret)
+{
+    GPU_CALL("temperature");
+    return give(gpu, GPU_TEMPERATURE, ret);
+}
+
+int nvmlDeviceGetTemperatureThreshold(nvml_device d, int which, unsigned *ret)
+{
+    GPU_CALL("threshold");
+    return give(gpu, GPU_TEMPERATURE_SLOWDOWN, ret);
+}
+
+int nvmlDeviceGetNvLinkState(nvml_device d, unsigned link, unsigned *ret)
+{
+    GPU_CALL("link_state");
+    if (gpu->value[GPU_NVLINKS_N] == GPU_UNKNOWN ||
+        (int64_t)link >= gpu->value[GPU_NVLINKS_N])
+        return NVML_NOT_SUPPORTED;
+    *ret = (int64_t)link < gpu->value[GPU_NVLINKS_ACTIVE];
+    return NVML_OK;
+}
+
+/* All errors of the record are on link 0. */
+int nvmlDeviceGetNvLinkErrorCounter(nvml_device d, unsigned link, int counter,
+                                    unsigned long long *ret)
+{
+    GPU_CALL("link_errors");
+    *ret = 0;
+    return link == 0 && counter == NVML_LINK_REPLAY
+               ? give_long(gpu, GPU_NVLINK_ERRORS_N, ret)
+               : NVML_OK;
+}
+
+int nvmlDeviceGetMemoryInfo(nvml_device d, struct nvml_memory *ret)
+{
+    GPU_CALL("memory");
+    return give_long(gpu, GPU_MEMORY_USED, &ret->used);
+}
+
+static int reasons(nvml_device d, unsigned long long *ret)
+{
+    GPU_CALL("clock_reasons");
+    return give_long(gpu, GPU_CLOCK_REASONS, ret);
+}
+
+static int processes(nvml_device d, unsigned *n)
+{
+    GPU_CALL("processes");
+    int code = give(gpu, GPU_PROCESSES, n);
+    return code == NVML_OK && *n ? NVML_INSUFFICIENT_SIZE : code;
+}
+
+#ifdef FAKE_OLD
+int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device d,
+                                              unsigned long long *ret)
+{
+    return reasons(d, ret);
+}
+
+int nvmlDeviceGetComputeRunningProcesses(nvml_device d, unsigned *n, void *to)
+{
+    return processes(d, n);
+}
+#else
+int nvmlDeviceGetCurrentClocksEventReasons(nvml_device d,
+                                           unsigned long long *ret)
+{
+    return reasons(d, ret);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(nvml_device d, unsigned *n,
+                                            void *to)
+{
+    return processes(d, n);
+}
+
+int nvmlDeviceGetRemappedRows(nvml_device d, unsigned *corrected,
+                              unsigned *uncorrected, unsigned *pending,
+                              unsigned *failed)
+{
+    GPU_CALL("remapped");
+    int code = give(gpu, GPU_REMAPPED_CORRECTED, corrected);
+    if (!code)
+        code = give(gpu, GPU_REMAPPED_UNCORRECTED, uncorrected);
+    if (!code)
+        code = give(gpu, GPU_REMAP_IS_PENDING, pending);
+    return code ? code : give(gpu, GPU_REMAP_HAS_FAILED, failed);
+}
+
+int nvmlDeviceGetFieldValues(nvml_device d, int n, struct nvml_field *fields)
+{
+    GPU_CALL("fields");
+    for (int i = 0; i < n; i++) {
+        fields[i].type = 1;
+        fields[i].code = fields[i].field == NVML_FIELD_RECOVERY_ACTION
+                             ? give(gpu, GPU_RECOVERY_ACTION,
+                                    &fields[i].value.u)
+                             : NVML_NOT_SUPPORTED;
+    }
+    return NVML_OK;
+}
+
+int nvmlDeviceGetGpuFabricInfo(nvml_device d, struct nvml_fabric *ret)
+{
+    unsigned state = 0, status = 0;
+    GPU_CALL("fabric");
+    int code = give(gpu, GPU_FABRIC_STATE, &state);
+    if (!code)
+        code = give(gpu, GPU_FABRIC_STATUS, &status);
+    *ret = (struct nvml_fabric){.state = (unsigned char)state,
+                                .status = (int)status};
+    return code;
+}
+
+int nvmlDeviceGetMigMode(nvml_device d, unsigned *ret, unsigned *pending)
+{
+    GPU_CALL("mig");
+    *pending = 0;
+    return give(gpu, GPU_MIG, ret);
+}
+#endif
