@@ -62,7 +62,8 @@ static void check_state(void)
     calm(&g, 45);
     guard_look(&g, 1.0 / 3, 2.0 / 7, true, false);
     guard_look(&g, 9, 1, true, true);
-    char *text = json_dumps(guard_state(&g), 0);
+    json_t *saved = guard_state(&g);
+    char *text = json_dumps(saved, 0);
     json_t *state = json_loads(text, 0, NULL);
     guard_init(&h, W, 6);
     ok(guard_restore(&h, state, &err) == 0, "restored");
@@ -82,6 +83,7 @@ static void check_state(void)
     json_object_del(state, "good");
     ok(guard_restore(&h, state, &err) == -1, "and one without a count");
     free(text);
+    json_decref(saved);
     json_decref(state);
 }
 
