@@ -68,22 +68,34 @@ static json_t *rollback_of(const struct train *t, int attempt)
     return json_load_path(path, 1 << 20, &err);
 }
 
-/* After a roll back: the newest checkpoint proved healthy, older than the bad
- * step; -1 when none is, or nothing was rolled back. */
+/* The last attempt that ended in a roll back, and its bad step; 0: none. */
+static int last_rollback(const struct train *t, int64_t *ret_bad)
+{
+    for (int a = t->options.attempt - 1; a > 0; a--) {
+        json_t *rollback = rollback_of(t, a);
+        *ret_bad = json_i64_or(rollback, "step", -1);
+        json_decref(rollback);
+        if (*ret_bad >= 0)
+            return a;
+    }
+    return 0;
+}
+
+/* After a roll back: the newest checkpoint that was made since, or was proved
+ * healthy before the bad step; -1: none is, or nothing was rolled back. */
 static int64_t healthy_step(struct train *t)
 {
     struct catalog catalog;
     struct err err = ERR_INIT;
-    int64_t step = -1;
-    json_t *rollback = rollback_of(t, t->options.attempt - 1);
-    int64_t bad = json_i64_or(rollback, "step", -1);
-    json_decref(rollback);
-    if (bad < 0 ||
+    int64_t step = -1, bad;
+    int rolled = last_rollback(t, &bad);
+    if (!rolled ||
         catalog_load(t->plan.run_dir, t->options.attempt, &catalog, &err) != 0)
         return -1;
-    for (int i = 0; i < catalog.n && step < 0; i++) {
+    for (int i = 0; i < catalog.n; i++) {
         const struct catalog_entry *e = &catalog.entries[i];
-        if (e->committed && e->accepted && e->healthy && e->step < bad)
+        bool good = e->attempt > rolled || (e->healthy && e->step < bad);
+        if (e->committed && e->accepted && good && e->step > step)
             step = e->step;
     }
     catalog_release(&catalog);

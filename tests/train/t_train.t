@@ -123,6 +123,24 @@ train damaged
 is $? 17 "all are damaged: it stops"
 like "$(tail -n 1 damaged.log)" "none|valid" "and says why"
 
+# ---- The guard --------------------------------------------------------------
+# Deviations so small that ordinary steps are called anomalies.
+config wild guard.window=8 guard.sigma=0 train.steps=16
+train wild
+config wild guard.window=8 guard.sigma=0.001 guard.skip_steps=4 train.steps=80
+train wild
+is $? 11 "too many anomalies: exit 11"
+like "$(grep anomaly wild.log)" "anomaly, update skipped" "skipped first"
+ok "what to leave out is written down" test -s wild/attempts/0002/rollback.json
+bad=$(jq .step wild/attempts/0002/rollback.json)
+config wild guard.window=8 guard.sigma=0
+train wild
+is $? 0 "the next attempt goes on"
+like "$(tail -n 20 wild.log)" "leaving out 32 samples" "without that data"
+from=$(grep -o "resumed from checkpoint step-[0-9]*" wild.log | tail -n 1 | grep -o "[0-9]*$")
+ok "from a checkpoint before step $bad: $from" test "$((10#$from))" -lt "$bad"
+ok "that was proved healthy" ls "wild/ckpt/step-$from".a*/healthy.json
+
 # ---- Two ranks --------------------------------------------------------------
 config two
 train two 2
