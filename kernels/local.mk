@@ -47,7 +47,7 @@ libkb_cuda_a_SOURCES = kernels/cuda.h kernels/cuda_device.cuh \
 	kernels/cuda_fill.cu
 libkb_cuda_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 KERNELS_CUDA_LIBS = $(CUDA_FORCE) \
-	libkb_cuda.a $(SDPA_LIBS) $(CUDA_LIBS)
+	libkb_cuda.a $(SDPA_LIBS) $(CUDA_LIBS) -lstdc++
 kernels/cuda_fill.o: NVCC_EXTRA = -fmad=false
 else
 KERNELS_CUDA_LIBS =
