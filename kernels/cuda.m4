@@ -45,13 +45,14 @@ for d in site.getsitepackages() + [[sysconfig.get_paths()["purelib"], site.getus
         CUDNN_LIBS="$kb_cudnn_lib $kb_nvrtc_lib"
         AS_IF([test -n "$kb_nccl_lib" && test -n "$kb_nccl_include"], [have_nccl=yes
             NCCL_CFLAGS="-isystem $kb_nccl_include" NCCL_LIBS=$kb_nccl_lib
+            NCCL_FORCE=-Wl,-u,coll_nccl_open
             AC_DEFINE([HAVE_NCCL], [1], [NCCL])])])
     AS_IF([test -n "$kb_why"], [AC_MSG_NOTICE([no CUDA: $kb_why])])])
 AS_CASE([$with_cuda], [auto|no], [],
     [AS_IF([test $have_cuda = no], [AC_MSG_ERROR([--with-cuda: $kb_why])])])
 AC_SUBST([NVCC]) AC_SUBST([NVCC_ARCH]) AC_SUBST([CUDA_HOME])
 AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS]) AC_SUBST([CUDNN_LIBS]) AC_SUBST([CUDA_FORCE])
-AC_SUBST([NCCL_CFLAGS]) AC_SUBST([NCCL_LIBS])
+AC_SUBST([NCCL_CFLAGS]) AC_SUBST([NCCL_LIBS]) AC_SUBST([NCCL_FORCE])
 AM_CONDITIONAL([HAVE_CUDA], [test $have_cuda = yes])
 AM_CONDITIONAL([HAVE_NCCL], [test $have_nccl = yes])
 ])

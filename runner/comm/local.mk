@@ -20,7 +20,7 @@ if HAVE_NCCL
 EXTRA_LIBRARIES += libkb_nccl.a
 libkb_nccl_a_SOURCES = runner/comm/comm_nccl.c
 libkb_nccl_a_CFLAGS = $(AM_CFLAGS) $(NCCL_CFLAGS) $(CUDA_CFLAGS)
-COMM_NCCL_LIBS = -Wl,-u,coll_nccl_open libkb_nccl.a $(NCCL_LIBS)
+COMM_NCCL_LIBS = $(NCCL_FORCE) libkb_nccl.a $(NCCL_LIBS)
 else
 COMM_NCCL_LIBS =
 endif
