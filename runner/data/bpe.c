@@ -8,19 +8,18 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static const uint32_t no_rank = UINT32_MAX;
-enum { SHORT_N = 128 };
+/* Longest piece for the short way; its places take PLACE_BITS bits. */
+enum { SHORT_N = 128, PLACE_BITS = 7 };
+/* A rank and a place make one int32_t, a slot of merges one uint64_t. */
+enum { RANK_BITS = 24, ID_BITS = 20 };
+static const int32_t no_rank = 1 << RANK_BITS;
 
 struct token {
     uint32_t at, n; /* in bytes; n 0: no such number */
 };
 
-/* A pair of tokens and what becomes of it; rank no_rank: a free slot. */
-struct merge {
-    int32_t left, right;
-    uint32_t rank;
-    int32_t made;
-};
+/* A pair of tokens and its rank, packed so that eight share a cache line. */
+#define SLOT_FREE UINT64_MAX
 
 struct bpe {
     char *bytes;         /* of all tokens */
@@ -30,12 +29,13 @@ struct bpe {
     size_t tokens_cap;
     int32_t *by_bytes;   /* [by_bytes_n] hash of ids, -1 free */
     size_t by_bytes_n, tokens_n;
-    struct merge *merge; /* [merges_cap] hash, a power of two */
-    size_t merges_cap;
-    uint32_t merges_n;
+    uint64_t *slot;      /* [slots_n] hash of left, right, rank */
+    size_t slots_n;      /* a power of two */
+    int32_t *made;       /* [merges_n] what a merge makes, by rank */
+    size_t made_cap;
+    int32_t merges_n;
     int32_t byte_id[256];
-    /* Rank of two bytes, for the first look at a piece. */
-    struct merge *byte_pair; /* [256, 256] */
+    int32_t *byte_pair;  /* [256, 256] rank of two bytes */
 };
 
 struct bpe *bpe_create(struct err *err)
@@ -53,7 +53,8 @@ void bpe_destroy(struct bpe *b)
     free(b->bytes);
     free(b->token);
     free(b->by_bytes);
-    free(b->merge);
+    free(b->slot);
+    free(b->made);
     free(b->byte_pair);
     free(b);
 }
@@ -123,7 +124,7 @@ static int make_room(struct bpe *b, int32_t id, size_t n, struct err *err)
 int bpe_add_token(struct bpe *b, int32_t id, const char *bytes, size_t n,
                   struct err *err)
 {
-    if (id < 0 || id > 1 << 24 || !n || n > 1 << 20)
+    if (id < 0 || id >= 1 << ID_BITS || !n || n > 1 << 20)
         return err_set_class(err, ERR_REQUEST,
                              "data: bad token: number %d, %zu bytes", id, n);
     if (make_room(b, id, n, err))
@@ -163,41 +164,61 @@ const char *bpe_bytes(const struct bpe *b, int32_t id, size_t *ret_n)
 
 /* ---- Merges ------------------------------------------------------------- */
 
-static inline size_t pair_hash(int32_t left, int32_t right)
+static inline uint64_t pack_pair(int32_t left, int32_t right)
 {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    return (size_t)((key * 0x9e3779b97f4a7c15u) >> 32);
+    return (uint64_t)(uint32_t)left << ID_BITS | (uint32_t)right;
 }
 
 /* The pair's slot, or the free one where it would be. */
-static inline const struct merge *find_pair(const struct bpe *b, int32_t left,
-                                            int32_t right)
+static inline size_t find_slot(const struct bpe *b, uint64_t pair)
 {
-    size_t mask = b->merges_cap - 1;
-    size_t slot = pair_hash(left, right) & mask;
-    for (;; slot = (slot + 1) & mask) {
-        const struct merge *m = &b->merge[slot];
-        if ((m->left == left && m->right == right) || m->rank == no_rank)
-            return m;
-    }
+    size_t mask = b->slots_n - 1;
+    size_t i = (size_t)((pair * 0x9e3779b97f4a7c15u) >> 32) & mask;
+    while (b->slot[i] != SLOT_FREE && b->slot[i] >> RANK_BITS != pair)
+        i = (i + 1) & mask;
+    return i;
 }
 
-static int grow_merges(struct bpe *b, struct err *err)
+static inline int32_t rank_of(const struct bpe *b, int32_t left,
+                              int32_t right)
 {
-    struct merge *old = b->merge;
-    size_t old_cap = b->merges_cap, cap = old_cap ? 2 * old_cap : 1024;
-    struct merge *more = malloc(cap * sizeof *more);
+    uint64_t slot = b->slot[find_slot(b, pack_pair(left, right))];
+    return slot == SLOT_FREE ? no_rank
+                             : (int32_t)(slot & ((1u << RANK_BITS) - 1));
+}
+
+static int grow_slots(struct bpe *b, struct err *err)
+{
+    uint64_t *old = b->slot;
+    size_t old_n = b->slots_n, n = old_n ? 2 * old_n : 1024;
+    uint64_t *more = malloc(n * sizeof *more);
     if (!more)
         return err_set(err, "data: out of memory for the merges");
-    for (size_t i = 0; i < cap; i++)
-        more[i] = (struct merge){-1, -1, no_rank, -1};
-    b->merge = more;
-    b->merges_cap = cap;
-    for (size_t i = 0; i < old_cap; i++)
-        if (old[i].rank != no_rank)
-            *(struct merge *)find_pair(b, old[i].left, old[i].right) = old[i];
+    for (size_t i = 0; i < n; i++)
+        more[i] = SLOT_FREE;
+    b->slot = more;
+    b->slots_n = n;
+    for (size_t i = 0; i < old_n; i++)
+        if (old[i] != SLOT_FREE)
+            more[find_slot(b, old[i] >> RANK_BITS)] = old[i];
     free(old);
     return 0;
+}
+
+static int room_for_merge(struct bpe *b, struct err *err)
+{
+    if (b->merges_n == no_rank - 1)
+        return err_set_class(err, ERR_REQUEST, "data: too many merges");
+    if ((size_t)b->merges_n == b->made_cap) {
+        size_t cap = b->made_cap ? 2 * b->made_cap : 1024;
+        int32_t *more = realloc(b->made, cap * sizeof *more);
+        if (!more)
+            return err_set(err, "data: out of memory for the merges");
+        b->made = more;
+        b->made_cap = cap;
+    }
+    bool full = 2 * ((size_t)b->merges_n + 1) > b->slots_n;
+    return full ? grow_slots(b, err) : 0;
 }
 
 int bpe_add_merge(struct bpe *b, int32_t left, int32_t right, struct err *err)
@@ -208,22 +229,23 @@ int bpe_add_merge(struct bpe *b, int32_t left, int32_t right, struct err *err)
     char both[512];
     if (!l || !r || left_n + right_n > sizeof both)
         return err_set_class(err, ERR_REQUEST,
-                             "data: bad merge %u: no such tokens",
+                             "data: bad merge %d: no such tokens",
                              b->merges_n);
     memcpy(both, l, left_n);
     memcpy(both + left_n, r, right_n);
     int32_t made = bpe_find(b, both, left_n + right_n);
     if (made < 0)
         return err_set_class(err, ERR_REQUEST,
-                             "data: bad merge %u: '%.*s' is not in the "
+                             "data: bad merge %d: '%.*s' is not in the "
                              "vocabulary", b->merges_n,
                              (int)(left_n + right_n), both);
-    if (2 * ((size_t)b->merges_n + 1) > b->merges_cap && grow_merges(b, err))
+    if (room_for_merge(b, err))
         return -1;
-    struct merge *m = (struct merge *)find_pair(b, left, right);
-    if (m->rank == no_rank) /* of the same merge twice the first counts */
-        *m = (struct merge){left, right, b->merges_n, made};
-    b->merges_n++;
+    uint64_t pair = pack_pair(left, right);
+    size_t slot = find_slot(b, pair);
+    if (b->slot[slot] == SLOT_FREE) /* of the same merge twice the first */
+        b->slot[slot] = pair << RANK_BITS | (uint32_t)b->merges_n;
+    b->made[b->merges_n++] = made;
     return 0;
 }
 
@@ -237,66 +259,86 @@ int bpe_finish(struct bpe *b, struct err *err)
                                  "data: bad vocabulary: byte %d is not a "
                                  "token", i);
     }
-    if (!b->merges_cap && grow_merges(b, err))
+    if (!b->slots_n && grow_slots(b, err))
         return -1;
     b->byte_pair = malloc(256 * 256 * sizeof *b->byte_pair);
     if (!b->byte_pair)
         return err_set(err, "data: out of memory for the merges");
     for (int i = 0; i < 256 * 256; i++)
-        b->byte_pair[i] = *find_pair(b, b->byte_id[i >> 8],
-                                     b->byte_id[i & 255]);
+        b->byte_pair[i] = rank_of(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
     return 0;
 }
 
-/* ---- Short pieces ------------------------------------------------------- */
+/* ---- Short pieces -------------------------------------------------------
+ * Each place that can merge with the next living one has rank and place in
+ * one number, so that the least of all numbers is the merge to make. */
 
-/* Leftmost of the lowest ranks. */
-static inline size_t lowest(const uint32_t *rank, size_t n)
+typedef int32_t lanes __attribute__((vector_size(16)));
+
+static const int32_t no_key = INT32_MAX;
+
+static inline lanes lower(lanes a, lanes b)
 {
-    size_t at = 0;
-    uint32_t best = rank[0];
-    for (size_t i = 1; i < n; i++) {
-        at = rank[i] < best ? i : at;
-        best = rank[i] < best ? rank[i] : best;
+    lanes first = a < b;
+    return (a & first) | (b & ~first);
+}
+
+/* The least of n numbers; n is a multiple of 8, at least 8. */
+static inline int32_t least(const lanes *key, size_t n)
+{
+    lanes a = key[0], b = key[1];
+    for (size_t i = 2; i < n / 4; i += 2) {
+        a = lower(a, key[i]);
+        b = lower(b, key[i + 1]);
     }
-    return at;
+    a = lower(a, b);
+    int32_t x = a[0] < a[1] ? a[0] : a[1], y = a[2] < a[3] ? a[2] : a[3];
+    return x < y ? x : y;
+}
+
+static inline int32_t make_key(int32_t rank, size_t place)
+{
+    return rank == no_rank ? no_key : rank << PLACE_BITS | (int32_t)place;
 }
 
 static int64_t encode_short(const struct bpe *b, const char *bytes, size_t n,
-                            int32_t *id)
+                            int32_t *out)
 {
-    uint32_t rank[SHORT_N + 1];
-    int32_t made[SHORT_N + 1];
+    union {
+        lanes lane[SHORT_N / 4];
+        int32_t at[SHORT_N];
+    } key;
+    int32_t id[SHORT_N];
+    uint8_t before[SHORT_N + 1], behind[SHORT_N + 1];
     const unsigned char *s = (const unsigned char *)bytes;
-    for (size_t i = 0; i < n; i++)
+    size_t padded = (n + 7) & ~(size_t)7;
+    for (size_t i = 0; i < n; i++) {
         id[i] = b->byte_id[s[i]];
-    for (size_t i = 0; i + 1 < n; i++) {
-        const struct merge *m = &b->byte_pair[s[i] << 8 | s[i + 1]];
-        rank[i] = m->rank;
-        made[i] = m->made;
+        before[i] = (uint8_t)(i - 1);
+        behind[i] = (uint8_t)(i + 1);
     }
-    while (n > 1) {
-        size_t i = lowest(rank, n - 1);
-        if (rank[i] == no_rank)
-            break;
-        id[i] = made[i];
-        size_t behind = n - i - 2;
-        memmove(&id[i + 1], &id[i + 2], behind * sizeof *id);
-        memmove(&rank[i], &rank[i + 1], behind * sizeof *rank);
-        memmove(&made[i], &made[i + 1], behind * sizeof *made);
-        n--;
-        if (i + 1 < n) {
-            const struct merge *m = find_pair(b, id[i], id[i + 1]);
-            rank[i] = m->rank;
-            made[i] = m->made;
-        }
+    for (size_t i = 0; i + 1 < n; i++)
+        key.at[i] = make_key(b->byte_pair[s[i] << 8 | s[i + 1]], i);
+    for (size_t i = n - 1; i < padded; i++)
+        key.at[i] = no_key;
+    for (int32_t k; (k = least(key.lane, padded)) != no_key;) {
+        size_t i = (size_t)k & (SHORT_N - 1);
+        size_t gone = behind[i], next = behind[gone];
+        id[i] = b->made[k >> PLACE_BITS];
+        key.at[gone] = no_key;
+        behind[i] = (uint8_t)next;
+        before[next] = (uint8_t)i;
+        key.at[i] = next < n ? make_key(rank_of(b, id[i], id[next]), i)
+                             : no_key;
         if (i > 0) {
-            const struct merge *m = find_pair(b, id[i - 1], id[i]);
-            rank[i - 1] = m->rank;
-            made[i - 1] = m->made;
+            size_t prev = before[i];
+            key.at[prev] = make_key(rank_of(b, id[prev], id[i]), prev);
         }
     }
-    return (int64_t)n;
+    int64_t out_n = 0;
+    for (size_t i = 0; i < n; i = behind[i])
+        out[out_n++] = id[i];
+    return out_n;
 }
 
 /* ---- Long pieces -------------------------------------------------------- */
@@ -310,8 +352,9 @@ struct place {
 /* A possible merge, oldest rank first, then place. Stale when the tokens there
  * are no longer those it was made of. */
 struct offer {
-    uint32_t rank, place;
-    int32_t left, right, made;
+    int32_t rank;
+    uint32_t place;
+    int32_t left, right;
 };
 
 static const uint32_t nowhere = UINT32_MAX;
@@ -358,9 +401,9 @@ static void offer_pair(const struct bpe *b, struct queue *q,
     if (left == nowhere || places[left].behind == nowhere)
         return;
     int32_t l = places[left].id, r = places[places[left].behind].id;
-    const struct merge *m = find_pair(b, l, r);
-    if (m->rank != no_rank)
-        push(q, (struct offer){m->rank, left, l, r, m->made});
+    int32_t rank = rank_of(b, l, r);
+    if (rank != no_rank)
+        push(q, (struct offer){rank, left, l, r});
 }
 
 static void apply(const struct bpe *b, struct queue *q, struct place *places,
@@ -371,7 +414,7 @@ static void apply(const struct bpe *b, struct queue *q, struct place *places,
         places[left->behind].id != o->right)
         return;
     struct place *right = &places[left->behind];
-    left->id = o->made;
+    left->id = b->made[o->rank];
     right->id = -1;
     left->behind = right->behind;
     if (left->behind != nowhere)
