@@ -5,6 +5,8 @@
 
 tap_n=0
 tap_failed=0
+TAP_OUT=$(mktemp) # what the command under test prints
+trap 'rm -f "$TAP_OUT"' EXIT
 
 # tap_line GOOD(0 is good) NAME
 tap_line() {
@@ -22,25 +24,26 @@ tap_line() {
 # Lines for people, in the TAP stream.
 diag() { printf '%s\n' "$*" | sed 's/^/# /'; }
 
-# ok NAME COMMAND...: the command succeeds; what it printed is shown if not.
+# ok NAME COMMAND...: the command succeeds; what it printed is shown if not. It
+# runs in this shell: a function may set variables.
 ok() {
-    local name=$1 out rc
+    local name=$1 rc
     shift
-    out=$("$@" 2>&1)
+    "$@" >"$TAP_OUT" 2>&1
     rc=$?
     tap_line $((rc != 0)) "$name"
-    [ $rc = 0 ] || diag "$* gave $rc${out:+: $out}"
+    [ $rc = 0 ] || diag "$* gave $rc: $(tail -n 5 "$TAP_OUT")"
     return $rc
 }
 
 # nok NAME COMMAND...: the command fails.
 nok() {
-    local name=$1 out rc
+    local name=$1 rc
     shift
-    out=$("$@" 2>&1)
+    "$@" >"$TAP_OUT" 2>&1
     rc=$?
     tap_line $((rc == 0)) "$name"
-    [ $rc != 0 ] || diag "$* succeeded${out:+: $out}"
+    [ $rc != 0 ] || diag "$* succeeded: $(tail -n 5 "$TAP_OUT")"
     return $((rc == 0))
 }
 

@@ -161,8 +161,9 @@ run_node_of_rank() {
 # What is known when a run went wrong.
 run_diag() {
     diag "state $(run_state), step $(run_step), attempts $(run_attempts)"
-    diag "$(run_journal | tail -n 25)"
-    diag "$(tail -n 25 "$RUN.job.out" 2>/dev/null)"
+    diag "$(run_journal | grep -vE '"event":"checkpoint_(pruned|saved|healthy)' |
+        tail -n 15 | cut -c 1-250)"
+    diag "$(grep -v ' iteration ' "$RUN.job.out" 2>/dev/null | tail -n 15 | cut -c 1-250)"
 }
 
 # ---- Final weights --------------------------------------------------------

@@ -28,7 +28,7 @@ static void stop_once(const char *path)
         fprintf(file, "%s\n", path);
         fclose(file);
     }
-    kill(getpid(), SIGSTOP);
+    raise(SIGSTOP); /* this thread first: the rename must not slip by */
 }
 
 int rename(const char *from, const char *to);
