@@ -121,6 +121,19 @@ static struct get *get_value(pmix_rank_t rank, const char *key, double limit_s,
     return get;
 }
 
+/* A fence that hands out what was put. A direct fetch from another node will
+ * not do: under Slurm 22.05 nobody answers it when the step leaves out one of
+ * the job's first nodes (seen with rank 0 on the job's second node). */
+static int run_fence(void *arg)
+{
+    pmix_info_t collect;
+    bool yes = true;
+    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    int status = PMIx_Fence(NULL, 0, &collect, 1);
+    PMIX_INFO_DESTRUCT(&collect);
+    return status;
+}
+
 static int run_init(void *arg)
 {
     return PMIx_Init(arg, NULL, 0);
@@ -309,6 +322,19 @@ static int fetch(struct card *card, double deadline_s, struct err *err)
     return 0;
 }
 
+/* What rank 0 put is with all ranks when this returns. */
+static int exchange(double deadline_s, struct err *err)
+{
+    int status;
+    double limit_s = deadline_s - clock_mono_s();
+    if (bounded_call(run_fence, NULL, limit_s, &status))
+        return err_set(err, "comm: PMIx_Fence did not return within %.1f s",
+                       limit_s);
+    if (status != PMIX_SUCCESS)
+        return err_set(err, "comm: PMIx_Fence: %s", PMIx_Error_string(status));
+    return 0;
+}
+
 int control_pmix_open(struct control *ret, const struct comm_place *place,
                       double deadline_s, struct err *err)
 {
@@ -319,9 +345,14 @@ int control_pmix_open(struct control *ret, const struct comm_place *place,
         server = publish(place, &card, &own_fd, err);
         if (!server)
             return -1;
-    } else if (fetch(&card, deadline_s, err)) {
+    }
+    if (exchange(deadline_s, err)) {
+        if (server)
+            server_stop(server, false);
         return -1;
     }
+    if (place->rank != 0 && fetch(&card, deadline_s, err))
+        return -1;
     return tcp_join(ret, place, card.secret, server, own_fd, card.addrs,
                     (int)card.addrs_n, deadline_s, err);
 }
