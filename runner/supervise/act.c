@@ -126,6 +126,13 @@ static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
     return rc;
 }
 
+void act_dismiss(struct sup *sup, int node)
+{
+    station_send(sup->station, node,
+                 json_pack("{s:s, s:i}", "type", "signal", "signal", SIGKILL));
+    station_send(sup->station, node, json_pack("{s:s}", "type", "bye"));
+}
+
 void act_give_up_node(struct sup *sup, const struct diagnosis *d)
 {
     for (int i = 0; i < sup->nodes_n; i++)

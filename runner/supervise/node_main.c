@@ -195,8 +195,8 @@ static void writer_turn(struct node *node)
     struct node_rank *rank = &node->ranks.rank[i];
     rank->writing_told_s = node->now;
     link_send(&node->link,
-              json_pack("{s:s, s:i, s:I, s:f}", "type", "stall", "rank",
-                        rank->rank, "writing",
+              json_pack("{s:s, s:i, s:i, s:I, s:f}", "type", "stall", "attempt",
+                        node->ranks.attempt, "rank", rank->rank, "writing",
                         (json_int_t)rank->beat.ckpt_writing, "quiet_s",
                         node->now - rank->writing_s));
 }
@@ -212,8 +212,9 @@ static void stall_turn(struct node *node)
     bool known = phase >= 0 && phase < KB_PHASE_N &&
                  rank->beat.magic == KB_BEAT_MAGIC;
     link_send(&node->link,
-              json_pack("{s:s, s:i, s:s, s:f, s:f}", "type", "stall", "rank",
-                        rank->rank, "phase",
+              json_pack("{s:s, s:i, s:i, s:s, s:f, s:f}", "type", "stall",
+                        "attempt", node->ranks.attempt, "rank", rank->rank,
+                        "phase",
                         known ? kb_phase_names[phase] : kb_phase_names[0],
                         "quiet_s", node->now - rank->changed_s, "limit_s",
                         node_stall_limit(rank, &node->limits)));

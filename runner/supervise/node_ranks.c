@@ -165,8 +165,13 @@ static void meet(struct node_ranks *r, const json_t *m, double now)
 static void mark_exited(struct node_ranks *r, json_t *m)
 {
     int64_t local = json_i64_or(m, "local", -1);
-    if (local >= 0 && local < r->n)
+    struct kb_beat beat;
+    if (local >= 0 && local < r->n) {
         r->rank[local].exited = true;
+        if (pread(r->rank[local].beat_fd, &beat, sizeof beat, 0) ==
+                (ssize_t)sizeof beat && beat.magic == KB_BEAT_MAGIC)
+            json_object_set_new(m, "step", json_integer(beat.step));
+    }
     if (json_i64_or(m, "signal", 0) == SIGKILL && oom_kills() > r->oom_kills)
         json_object_set_new(m, "oom", json_true());
 }
@@ -243,8 +248,8 @@ static void check_gone(struct node_ranks *r, int local,
     rank->exited = true;
     /* The wrapper's word, if it has one, comes with the status; this one
      * says only that the process is no more. */
-    send(ctx, json_pack("{s:s, s:i, s:i}", "type", "gone", "rank", rank->rank,
-                        "local", local));
+    send(ctx, json_pack("{s:s, s:i, s:i, s:i}", "type", "gone", "attempt",
+                        r->attempt, "rank", rank->rank, "local", local));
 }
 
 void node_ranks_turn(struct node_ranks *r, double now,

@@ -343,19 +343,6 @@ int station_send(struct station *s, int node, json_t *message)
     return rc;
 }
 
-void station_drop(struct station *s, int node)
-{
-    pthread_mutex_lock(&s->lock);
-    struct conn *c = s->members[node];
-    if (c) {
-        s->members[node] = NULL;
-        c->dead = true;
-        epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-        shutdown(c->fd, SHUT_RDWR);
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
 int station_port(const struct station *s)
 {
     return s->port;

@@ -42,7 +42,5 @@ int station_fd(const struct station *station);
 int station_take(struct station *station, struct station_event *ret);
 /* Takes message. 0, or -1 when the node has no connection. */
 int station_send(struct station *station, int node, json_t *message);
-/* Ends the connection to a node that is given up. */
-void station_drop(struct station *station, int node);
 
 #endif

@@ -173,6 +173,8 @@ enum next act(struct sup *sup, const struct diagnosis *diagnosis,
               const struct decision *decision, int *ret_exit_code);
 /* Never again in this job. */
 void act_give_up_node(struct sup *sup, const struct diagnosis *diagnosis);
+/* If its watcher still listens: kill your ranks, and go. */
+void act_dismiss(struct sup *sup, int node);
 void act_end_ranks(struct sup *sup);
 void act_ask_save(struct sup *sup);
 int act_rewatch(struct sup *sup, int node, struct err *err);

@@ -32,6 +32,7 @@
 void sup_node_out(struct sup *sup, int i, const char *why)
 {
     struct sup_node *node = &sup->nodes[i];
+    act_dismiss(sup, i);
     node->bad = true;
     node->ready = node->asked = node->up = false;
     node->role = ROLE_OUT;
@@ -41,7 +42,6 @@ void sup_node_out(struct sup *sup, int i, const char *why)
         close(node->probe_fd);
     node->probe_fd = -1;
     node->lost_s = node->rewatch_s = node->answered_s = 0;
-    station_drop(sup->station, i);
 }
 
 int sup_good_spares(const struct sup *sup)

@@ -47,6 +47,7 @@ static void on_exit_told(struct sup *sup, int node, const json_t *record,
     rank->node = node;
     rank->code = (int)json_i64_or(record, "code", -1);
     rank->signal = (int)json_i64_or(record, "signal", 0);
+    rank->step = json_i64_or(record, "step", -1);
     rank->oom = json_is_true(json_object_get(record, "oom"));
 }
 
@@ -201,6 +202,11 @@ static void on_message(struct sup *sup, const struct station_event *ev)
 {
     const json_t *m = ev->message;
     const char *type = json_string_or(m, "type", "");
+    int64_t attempt = json_i64_or(m, "attempt", sup->attempt);
+    /* A node that was given up is not listened to, nor late words of an older
+     * attempt. */
+    if (sup->nodes[ev->node].bad || attempt != sup->attempt)
+        return;
     if (!strcmp(type, "rank"))
         on_rank_record(sup, ev->node, json_object_get(m, "event"), ev->mono_s);
     else if (!strcmp(type, "ready"))
@@ -220,6 +226,10 @@ static void on_message(struct sup *sup, const struct station_event *ev)
 static void on_up(struct sup *sup, const struct station_event *ev)
 {
     struct sup_node *node = &sup->nodes[ev->node];
+    if (node->bad) {
+        act_dismiss(sup, ev->node);
+        return;
+    }
     node->up = true;
     node->lost_s = node->rewatch_s = node->answered_s = 0;
     if (node->probe_fd >= 0)

@@ -21,7 +21,7 @@
 #define TURN_S 0.1
 #define SETTLE_S 0.4      /* from a rank's end to its judgement */
 #define REPORT_S 2.0      /* for all watchers to tell the beats */
-#define LEFT_EARLY_S 10.0 /* after the first rank is done */
+#define LEFT_EARLY_S 5.0 /* after the first rank is done */
 #define SAVE_S 120.0      /* for a save that was asked for */
 
 /* ---- Launch ------------------------------------------------------------- */
@@ -150,9 +150,23 @@ static int collect_ends(const struct sup *sup, struct rank_end *ends)
             .rank = i, .node = sup->nodes[r->node].name,
             .seen_s = r->seen_s, .told = r->told, .code = r->code,
             .signal = r->signal, .error_class = r->error_class,
-            .message = r->message, .step = sup->last_step, .oom = r->oom};
+            .message = r->message, 
+            .step = r->step, .oom = r->oom};
     }
     return n;
+}
+
+/* A rank that said goodbye while others go on, and nobody said that the run
+ * is done. */
+static const struct rank_end *first_left(const struct sup *sup,
+                                         const struct rank_end *ends, int n)
+{
+    if (sup->done_told || sup->save_asked || n == sup->ranks_n)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        if (ends[i].told && !ends[i].signal && ends[i].code == KB_EXIT_DONE)
+            return &ends[i];
+    return NULL;
 }
 
 static int look_at_ranks(struct sup *sup, struct diagnosis *ret)
@@ -166,8 +180,12 @@ static int look_at_ranks(struct sup *sup, struct diagnosis *ret)
     waited = now - first;
     int blame = classify_blame(ends, n);
     if (n && waited > SETTLE_S && !probing(sup)) {
+        const struct rank_end *left = first_left(sup, ends, n);
         if (blame >= 0) {
             classify_rank(&ends[blame], ret);
+            rc = 1;
+        } else if (left && now - left->seen_s > LEFT_EARLY_S) {
+            classify_rank(left, ret);
             rc = 1;
         } else if (sup->train.ended || n == sup->ranks_n) {
             classify_finish(ends, n, sup->ranks_n, sup->save_asked, ret);
@@ -175,11 +193,6 @@ static int look_at_ranks(struct sup *sup, struct diagnosis *ret)
              * silence time to be known. */
             rc = ret->cause != CAUSE_PEER ||
                  waited > sup->plan.silent_s + 2 * sup->plan.heartbeat_s;
-        } else if (waited > LEFT_EARLY_S && !sup->done_told &&
-                   !sup->save_asked && ends[0].told && !ends[0].signal &&
-                   ends[0].code == KB_EXIT_DONE) {
-            classify_rank(&ends[0], ret);
-            rc = 1;
         }
     }
     free(ends);
