@@ -3,3 +3,4 @@
 dist_man_MANS += man/koboshi.1 man/koboshi.7 man/koboshi.yaml.5
 dist_man_MANS += man/koboshi-train.1
 dist_man_MANS += man/spank_koboshi.8 man/koboshi-health.8
+dist_man_MANS += man/koboshi-checkpoint.5
