@@ -47,6 +47,13 @@ json_t *catalog_describe(const char *run_dir, const char *name,
  * values. Links kernels (fill.c); memory is bounded. */
 int catalog_digest(const char *run_dir, const char *name, char ret[33],
                    struct err *err);
+/* Hugging Face's files into folder dir (made; must not hold a model yet):
+ * model*.safetensors of all master/NAME as NAME, in files of at most
+ * shard_bytes, the index, config.json with this config, generation_config.json.
+ * bf16: rounded to nearest even, else as they are. Memory is bounded. */
+int catalog_export(const char *run_dir, const char *name, const char *dir,
+                   const json_t *config, bool bf16, int64_t shard_bytes,
+                   struct err *err);
 /* Move to ckpt/quarantine/NAME with NAME.reason beside it. */
 int catalog_quarantine(const char *run_dir, const char *name,
                        const char *reason, struct err *err);

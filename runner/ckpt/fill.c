@@ -178,3 +178,36 @@ int fill_views(const char *dir, const struct manifest *m,
         *stats = sum;
     return rc;
 }
+
+/* Rows first .. first + rows of t, row-major at ptr. */
+static struct view view_rows(const struct tensor *t, int64_t first,
+                             int64_t rows, void *ptr)
+{
+    struct view v = {.dtype = (enum dtype)t->dtype, .dims = t->dims,
+                     .ptr = ptr};
+    memcpy(v.name, t->name, sizeof v.name);
+    memcpy(v.shape, t->shape, sizeof v.shape);
+    memcpy(v.extent, t->shape, sizeof v.extent);
+    v.offset[0] = first;
+    v.extent[0] = rows;
+    int64_t n = 1;
+    for (int i = t->dims - 1; i >= 0; i--) {
+        v.stride[i] = n;
+        n *= v.extent[i];
+    }
+    return v;
+}
+
+int fill_rows(const char *dir, const struct manifest *m,
+              const struct tensor *t, int64_t first, int64_t rows, void *dst,
+              struct err *err)
+{
+    struct view v = view_rows(t, first, rows, dst);
+    return fill_views(dir, m, &v, 1, NULL, NULL, err);
+}
+
+int64_t fill_row_bytes(const struct tensor *t)
+{
+    return box_shape_count(t->dims, t->shape) / t->shape[0] *
+           st_dtype_bytes(t->dtype);
+}

@@ -21,4 +21,11 @@ int fill_views(const char *dir, const struct manifest *m,
                const struct view *views, int views_n, struct device *device,
                struct fill_stats *stats, struct err *err);
 
+/* Rows first .. first + rows (of the first side) of a tensor, row-major. */
+int fill_rows(const char *dir, const struct manifest *m,
+              const struct tensor *t, int64_t first, int64_t rows, void *dst,
+              struct err *err);
+/* Bytes of one row. */
+int64_t fill_row_bytes(const struct tensor *t);
+
 #endif

@@ -79,32 +79,12 @@ static void add_head(XXH3_state_t *hash, const struct tensor *t)
     }
 }
 
-/* Rows first .. first + rows of t, row-major at ptr. */
-static struct view view_rows(const struct tensor *t, int64_t first,
-                             int64_t rows, void *ptr)
-{
-    struct view v = {.dtype = (enum dtype)t->dtype, .dims = t->dims,
-                     .ptr = ptr};
-    memcpy(v.name, t->name, sizeof v.name);
-    memcpy(v.shape, t->shape, sizeof v.shape);
-    memcpy(v.extent, t->shape, sizeof v.extent);
-    v.offset[0] = first;
-    v.extent[0] = rows;
-    int64_t n = 1;
-    for (int i = t->dims - 1; i >= 0; i--) {
-        v.stride[i] = n;
-        n *= v.extent[i];
-    }
-    return v;
-}
-
 /* The tensor's values, a stretch of rows at a time. */
 static int add_values(XXH3_state_t *hash, const char *dir,
                       const struct manifest *m, const struct tensor *t,
                       struct err *err)
 {
-    int64_t row_bytes = box_shape_count(t->dims, t->shape) / t->shape[0] *
-                        st_dtype_bytes(t->dtype);
+    int64_t row_bytes = fill_row_bytes(t);
     int64_t rows = CHUNK_BYTES / row_bytes;
     if (rows < 1)
         rows = 1;
@@ -116,8 +96,7 @@ static int add_values(XXH3_state_t *hash, const char *dir,
     int rc = 0;
     for (int64_t first = 0; first < t->shape[0] && !rc; first += rows) {
         int64_t n = t->shape[0] - first < rows ? t->shape[0] - first : rows;
-        struct view v = view_rows(t, first, n, chunk);
-        rc = fill_views(dir, m, &v, 1, NULL, NULL, err);
+        rc = fill_rows(dir, m, t, first, n, chunk, err);
         if (!rc)
             XXH3_128bits_update(hash, chunk, (size_t)(n * row_bytes));
     }

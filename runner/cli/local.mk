@@ -7,5 +7,5 @@ koboshi_SOURCES = runner/cli/main_koboshi.c runner/cli/verbs.h \
 	runner/cli/verb_data.c runner/cli/verb_ckpt.c runner/cli/verb_generate.c \
 	runner/cli/verb_report.c runner/cli/verb_status.c
 koboshi_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-koboshi_LDADD = libkb_health.a $(CKPT_LIBS) $(KERNELS_LIBS) \
+koboshi_LDADD = libkb_health.a libkb_model.a $(CKPT_LIBS) $(KERNELS_LIBS) \
 	$(DATA_LIBS) $(JOURNAL_LIBS) $(PLAN_LIBS)

@@ -20,7 +20,7 @@ static const struct verb {
     {"status", verb_status, "how a run is doing now"},
     {"report", verb_report, "what became of a run"},
     {"data", verb_data, "token files from text, and a look into them"},
-    {"ckpt", verb_ckpt, "a run's checkpoints: list, show, verify, digest"},
+    {"ckpt", verb_ckpt, "a run's checkpoints: list, verify, export, ..."},
     {"generate", verb_generate, "continue a prompt with a trained model"},
 };
 #define VERBS_N ((int)(sizeof verbs / sizeof *verbs))

@@ -1,33 +1,42 @@
-/* verb_ckpt - `koboshi ckpt`: a run's checkpoints listed, shown, verified and
- * digested. */
+/* verb_ckpt - `koboshi ckpt`: a run's checkpoints listed, shown, verified,
+ * digested and exported. */
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runner/base/clock.h"
 #include "runner/base/contract.h"
+#include "runner/base/file.h"
 #include "runner/base/str.h"
 #include "runner/ckpt/catalog.h"
+#include "runner/cli/site.h"
 #include "runner/cli/verbs.h"
+#include "runner/model/model.h"
 
 static const char usage[] =
     "usage: koboshi ckpt list|show|verify|digest [--json] [--run-dir DIR] "
     "[NAME]\n"
+    "       koboshi ckpt export --hf DIR [--bf16] [--run-dir DIR] [NAME]\n"
     "\n"
     "  list     every checkpoint of the run, newest first\n"
     "  show     what one holds: step, shards, tensors, state\n"
     "  verify   read every byte and compare; without NAME, all of them\n"
     "  digest   one hash of all tensors, the same for any layout and attempt\n"
+    "  export   the weights as Hugging Face's files, with config.json\n"
     "\n"
     "NAME is a checkpoint's name (step-0000001000.a0001), a step, or absent:\n"
     "the newest that can be used.\n"
     "  --run-dir DIR  the run directory (KOBOSHI_RUN_DIR, or the current one)\n"
-    "  --json         for machines\n";
+    "  --json         for machines\n"
+    "  --hf DIR       export: a folder, made, that holds no model yet\n"
+    "  --bf16         export: rounded to bfloat16 (as they are: float32)\n";
 
 struct request {
     const char *run_dir, *name; /* name may be NULL */
-    bool as_json;
+    const char *hf_dir;         /* export's */
+    bool as_json, bf16;
 };
 
 /* ---- Which one --------------------------------------------------------- */
@@ -276,6 +285,80 @@ static int run_digest(const struct request *r, struct err *err)
     return 0;
 }
 
+/* ---- export ------------------------------------------------------------ */
+
+#define HF_FILE_BYTES ((int64_t)5000000000)
+
+/* The run's plan, wherever its nodes and data are: as at submit, what is not
+ * seen is no refusal. */
+static int read_plan(const struct request *r, struct plan *ret,
+                     struct err *err)
+{
+    char path[PATH_MAX];
+    int rc = -1;
+    struct conf *conf = NULL;
+    struct site *site = calloc(1, sizeof *site);
+    struct plan_notes *notes = calloc(1, sizeof *notes);
+    if (!site || !notes)
+        err_set(err, "out of memory");
+    else if (!file_join(path, sizeof path, r->run_dir, KB_RUN_YAML, err) &&
+             (conf = plan_conf_open(path, err))) {
+        site_init(site);
+        site->submit = true;
+        rc = plan_make(conf, site, ret, notes, err);
+    }
+    conf_destroy(conf);
+    free(site);
+    free(notes);
+    return rc;
+}
+
+/* A tokenizer that is a file goes with the model. */
+static int copy_tokenizer(const struct plan *plan, const char *dir,
+                          struct err *err)
+{
+    char path[PATH_MAX];
+    size_t bytes;
+    const char *name = strrchr(plan->tokenizer, '/');
+    size_t n = strlen(plan->tokenizer);
+    if (!name || n < 5 || strcmp(plan->tokenizer + n - 5, ".json"))
+        return 0;
+    char *text = file_read(plan->tokenizer, (size_t)256 << 20, &bytes, err);
+    int rc = text ? file_join(path, sizeof path, dir, "tokenizer.json", err)
+                  : -1;
+    if (!rc)
+        rc = file_replace(path, text, bytes, 0666, err);
+    free(text);
+    return rc;
+}
+
+static int run_export(const struct request *r, struct err *err)
+{
+    char name[64];
+    int rc = -1;
+    json_t *config = NULL;
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!r->hf_dir)
+        err_set_class(err, ERR_REQUEST, "where to? add --hf DIR");
+    else if (!plan)
+        err_set(err, "out of memory");
+    else if (!find_name(r, name, err) && !read_plan(r, plan, err) &&
+             (config = model_hf_config(&plan->shape,
+                                       r->bf16 ? "bfloat16"
+                                       : plan->precision == PLAN_FP64
+                                           ? "float64"
+                                           : "float32", err)))
+        rc = catalog_export(r->run_dir, name, r->hf_dir, config, r->bf16,
+                            HF_FILE_BYTES, err);
+    if (!rc)
+        rc = copy_tokenizer(plan, r->hf_dir, err);
+    if (!rc)
+        printf("%s exported to %s\n", name, r->hf_dir);
+    json_decref(config);
+    free(plan);
+    return rc;
+}
+
 /* ---- The verb ---------------------------------------------------------- */
 
 static const struct part {
@@ -286,6 +369,7 @@ static const struct part {
     {"show", run_show},
     {"verify", run_verify},
     {"digest", run_digest},
+    {"export", run_export},
 };
 
 static const struct part *find_part(const char *name)
@@ -301,6 +385,8 @@ int verb_ckpt(int argc, char **argv)
     static const struct option options[] = {
         {"json", no_argument, NULL, 'j'},
         {"run-dir", required_argument, NULL, 'r'},
+        {"hf", required_argument, NULL, 'f'},
+        {"bf16", no_argument, NULL, 'b'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -315,6 +401,10 @@ int verb_ckpt(int argc, char **argv)
             request.as_json = true;
         else if (id == 'r')
             request.run_dir = optarg;
+        else if (id == 'f')
+            request.hf_dir = optarg;
+        else if (id == 'b')
+            request.bf16 = true;
         else {
             fputs(usage, id == 'h' ? stdout : stderr);
             return id == 'h' ? KB_EXIT_DONE : KB_EXIT_REQUEST;
@@ -323,8 +413,8 @@ int verb_ckpt(int argc, char **argv)
     const struct part *part = optind < argc ? find_part(argv[optind]) : NULL;
     if (!part || argc - optind > 2) {
         if (optind < argc)
-            fprintf(stderr, "koboshi ckpt: '%s': not list, show, verify or "
-                            "digest, or too many names\n", argv[optind]);
+            fprintf(stderr, "koboshi ckpt: '%s': not list, show, verify, "
+                            "digest or export, or too many names\n", argv[optind]);
         fputs(usage, stderr);
         return KB_EXIT_REQUEST;
     }

@@ -7,6 +7,8 @@
 #ifndef KB_MODEL_MODEL_H
 #define KB_MODEL_MODEL_H
 
+#include <jansson.h>
+
 #include "kernels/ops.h"
 #include "runner/base/err.h"
 #include "kernels/view.h"
@@ -75,5 +77,12 @@ int64_t model_cache_bytes(const struct plan *plan, enum dtype act, int B,
 int model_decode(struct model *model, struct kv_cache *cache, int B, int T,
                  int past, const int32_t *tokens, float *logits,
                  struct err *err);
+
+/* ---- Export -------------------------------------------------------------- */
+/* Hugging Face's config.json for this shape (GPT-2, Llama, Qwen 2, Qwen 3);
+ * dtype as "float32". NULL with ERR_REQUEST where none of their classes has
+ * such a model. Owned by the caller. */
+json_t *model_hf_config(const struct shape *shape, const char *dtype,
+                        struct err *err);
 
 #endif
