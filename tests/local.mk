@@ -12,7 +12,7 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_node_cut.t \
 	tests/system/t_node_loud.t \
 	tests/system/t_node_silent.t \
-	tests/system/t_old_writer.t \
+	tests/system/t_notice.t tests/system/t_old_writer.t \
 	tests/system/t_rank_killed.t \
 	tests/system/t_requeue.t \
 	tests/system/t_stall.t \
@@ -22,7 +22,7 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_unbroken.t \
 	tests/system/t_user_error.t tests/lint/lint.sh \
 	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
-	tests/lint/t_man.t .ci/run
+	tests/lint/t_man.t tests/lint/t_dist.t .ci/run
 check_PROGRAMS += tests/system/stop_at_commit.so
 tests_system_stop_at_commit_so_SOURCES = tests/system/stop_at_commit.c
 tests_system_stop_at_commit_so_CFLAGS = $(AM_CFLAGS) -fPIC
@@ -81,7 +81,8 @@ EXTRA_PROGRAMS = tests/gpu/test_ops_cuda
 tests_gpu_test_ops_cuda_SOURCES = $(ops_test_sources)
 tests_gpu_test_ops_cuda_LDADD = $(KERNELS_CUDA_LIBS) $(KERNELS_LIBS)
 endif
-EXTRA_DIST += tests/gpu/ops.sh tests/gpu/sdpa_check.cu
+EXTRA_DIST += tests/gpu/ops.sh tests/gpu/speed.sh tests/gpu/sdpa_check.cu \
+	tests/parity/torch_resume.py
 include tests/train/local.mk
 include tests/health/local.mk
 include tests/supervise/local.mk
