@@ -6,11 +6,11 @@
  * no event tells is NAN (null in JSON, "-" in text).
  *
  * Of one attempt, with `before` the attempt before it:
- *   wait_s      before's requeue event to attempt_start: Slurm's part (delay
- *               of the requeue, queue, prolog, the batch script's start)
+ *   wait_s      before's requeue event to this attempt's first event: Slurm's
+ *               part (delay of the requeue, queue, prolog, the batch script)
  *   prepare_s   ours: before's action event (when it was not a requeue), else
- *               attempt_start, to the launch event: old ranks ended, nodes
- *               checked
+ *               this attempt's first event, to the launch event: old ranks
+ *               ended, nodes checked
  *   launch_s    launch to the last rank_hello before the first step: Slurm's
  *               part
  *   load_s      the last rank_hello to the resume event: wire-up, weights

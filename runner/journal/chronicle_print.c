@@ -94,7 +94,7 @@ static void put_ending(struct sbuf *out, const struct chronicle_attempt *a)
                     a->why[0] ? ": " : "", a->why);
     if (a->remedy[0])
         sbuf_printf(out, "  remedy   %s\n", a->remedy);
-    if (!isnan(a->detect_s) || !isnan(a->decide_s) || a->lost)
+    if (!done && (!isnan(a->detect_s) || !isnan(a->decide_s) || a->lost))
         sbuf_printf(out, "  took     detect %s, decide %s, %lld steps lost\n",
                     seconds(a->detect_s, one), seconds(a->decide_s, two),
                     (long long)a->lost);

@@ -94,7 +94,6 @@ static void take_event(struct chronicle_attempt *a, int event, double time_s,
 {
     switch (event) {
     case KB_EV_ATTEMPT_START:
-        a->at.start = time_s;
         on_start(a, record);
         break;
     case KB_EV_LAUNCH:
@@ -149,6 +148,8 @@ static int on_event(void *ctx, int number, const json_t *record)
     double time_s = json_double_or(record, "time", 0);
     int64_t step = json_i64_or(record, "step", -1);
     a->supervised = true;
+    if (!a->at.start)
+        a->at.start = time_s; /* the first word of the attempt */
     if (time_s > a->end_s)
         a->end_s = time_s;
     if (event < 0)
