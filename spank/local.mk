@@ -6,6 +6,7 @@ spank_koboshi_so_SOURCES = $(base_free_sources) \
 	spank/args.c spank/args.h \
 	spank/cmdline.c spank/cmdline.h \
 	spank/context.h \
+	spank/defaults.c spank/defaults.h \
 	spank/drain.c spank/drain.h \
 	spank/gate.c health/finding.h \
 	spank/hostlist.c spank/hostlist.h \

@@ -35,25 +35,28 @@ void request_read(struct request *request)
     free(words);
 }
 
-/* The #SBATCH lines of the script that sbatch runs, where it is a file that
- * can be read twice. */
-static void read_script(struct request *request)
+char *request_script(const struct request *request)
 {
     char path[PATH_MAX];
     struct stat st;
-    if (strcmp(request->program, "sbatch"))
-        return;
-    if (*request->asked.value[ASKED_WRAP])
-        return;
+    if (strcmp(request->program, "sbatch") ||
+        *request->asked.value[ASKED_WRAP])
+        return NULL;
     if (*request->asked.script)
         str_copy(path, sizeof path, request->asked.script);
     else if (!request->supplied ||
              file_join(path, sizeof path, request->args->datadir,
                        SCRIPT_TEMPLATE, NULL))
-        return;
+        return NULL;
     if (stat(path, &st) || !S_ISREG(st.st_mode))
-        return;
-    char *text = file_read(path, SCRIPT_READ_BYTES, NULL, NULL);
+        return NULL;
+    return file_read(path, SCRIPT_READ_BYTES, NULL, NULL);
+}
+
+/* What the #SBATCH lines ask. */
+static void read_script(struct request *request)
+{
+    char *text = request_script(request);
     if (text)
         cmdline_parse_script(&request->asked, text);
     free(text);

@@ -26,6 +26,9 @@ struct request {
 
 /* The words of this process. */
 void request_read(struct request *request);
+/* Text of the script that sbatch runs, where it is a file that can be read
+ * twice, to be freed; else NULL. */
+char *request_script(const struct request *request);
 /* After all options: nothing asked, or plan, export and go on, or exit. */
 void request_finish(struct request *request, spank_t spank);
 

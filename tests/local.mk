@@ -45,7 +45,11 @@ include tests/data/local.mk
 # tests/spank
 check_PROGRAMS += tests/spank/test_hostlist tests/spank/test_cmdline \
 	tests/spank/test_options tests/spank/test_wiring tests/spank/test_script \
-	tests/spank/test_drain tests/spank/test_store
+	tests/spank/test_drain tests/spank/test_store \
+	tests/spank/test_defaults
+tests_spank_test_defaults_SOURCES = tests/spank/test_defaults.c \
+	spank/defaults.c
+tests_spank_test_defaults_LDADD = $(BASE_LIBS)
 EXTRA_DIST += tests/system/t_gate.t tests/system/t_plugin.t
 tests_spank_test_drain_SOURCES = tests/spank/test_drain.c spank/drain.c
 tests_spank_test_drain_LDADD = $(BASE_LIBS)

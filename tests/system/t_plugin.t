@@ -127,6 +127,13 @@ scancel "$id"
 id=$(sbatch --parsable -H -N1 --llm-train=run.yaml --wrap true </dev/null)
 nok "--wrap wins" grep -q koboshi-supervise <(scontrol write batch_script "$id" -)
 scancel "$id"
+# Slurm's own default here is to requeue: a site where it is not.
+printf '#!/bin/bash\n#SBATCH --no-requeue\nenv\n' >stubborn.sh
+id=$(sbatch --parsable -H -N1 --llm-train=run.yaml stubborn.sh 2>/dev/null)
+like "$(scontrol show job "$id")" "Requeue=0" "a script's own #SBATCH lines win"
+scancel "$id"
+submit -N1 -o mine --llm-train=run.yaml --llm-health=off show.sh 2>/dev/null
+nok "the defaults for it do not reach its environment" grep -q '^SBATCH_' mine
 id=$(script -qec "sbatch --parsable -H -N1 --llm-train=run.yaml" /dev/null </dev/null 2>/dev/null | tr -d '\r' | tail -n 1)
 like "$(scontrol write batch_script "$id" - 2>&1)" "koboshi-supervise" "on a terminal there is one"
 scancel "$id" 2>/dev/null
