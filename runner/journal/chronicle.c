@@ -75,9 +75,10 @@ static void take_state(struct chronicle *run, double now_s)
         run->state = CHRONICLE_BETWEEN;
         return;
     }
-    const struct chronicle_attempt *a = &run->attempt[run->attempts_n - 1];
-    if (a->done || (!a->supervised && run->steps &&
-                    a->last_step >= run->steps))
+    struct chronicle_attempt *a = &run->attempt[run->attempts_n - 1];
+    if (!a->supervised && run->steps && a->last_step >= run->steps)
+        a->done = true; /* nobody else will say so */
+    if (a->done)
         run->state = CHRONICLE_FINISHED;
     else if (!strcmp(a->action, "stop") || (a->judged && is_final(a)))
         run->state = CHRONICLE_STOPPED;

@@ -11,5 +11,5 @@ koboshi_train_SOURCES = runner/train/main_train.c runner/train/train.h \
 	runner/train/loop.c runner/train/blas.c
 koboshi_train_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 koboshi_train_LDADD = libkb_model.a libkb_optim.a $(CKPT_LIBS) $(DATA_LIBS) \
-	$(JOURNAL_LIBS) $(COMM_NCCL_LIBS) $(COMM_LIBS) $(PLAN_LIBS) $(KERNELS_CUDA_LIBS) \
+	$(TRACKER_LIBS) $(COMM_NCCL_LIBS) $(COMM_LIBS) $(PLAN_LIBS) $(KERNELS_CUDA_LIBS) \
 	$(KERNELS_LIBS) $(BASE_LIBS)

@@ -103,6 +103,42 @@ static int open_comm(struct train *t, struct err *err)
     return t->comm ? 0 : -1;
 }
 
+/* What a person wants to see of the run on the server. */
+static json_t *tracker_params(const struct plan *p)
+{
+    const struct {
+        const char *key;
+        double value;
+    } rows[] = {{"parameters", (double)p->params_n},
+                {"layers", p->shape.L}, {"width", p->shape.C},
+                {"vocabulary", p->shape.V}, {"seq_len", p->seq_len},
+                {"global_batch", p->global_batch}, {"lr", p->lr},
+                {"steps", (double)p->steps}, {"seed", (double)p->seed},
+                {"ranks", p->world}};
+    json_t *params = json_pack("{s:s, s:s}", "plan", p->hash, "run_dir",
+                               p->run_dir);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.10g", rows[i].value);
+        json_object_set_new(params, rows[i].key, json_string(text));
+    }
+    return params;
+}
+
+static void open_mlflow(struct train *t)
+{
+    struct err why = ERR_INIT;
+    json_t *params = tracker_params(&t->plan);
+    struct mlflow_spec spec = {
+        .run_dir = t->plan.run_dir, .attempt = t->options.attempt,
+        .uri = t->plan.mlflow_uri, .experiment = t->plan.mlflow_experiment,
+        .run_name = t->plan.name, .params = params};
+    t->mlflow = mlflow_start(&spec, &why);
+    json_decref(params);
+    if (!t->mlflow)
+        log_warn("%s", why.msg);
+}
+
 static int open_trackers(struct train *t, struct err *err)
 {
     struct err why = ERR_INIT;
@@ -115,6 +151,8 @@ static int open_trackers(struct train *t, struct err *err)
     if (t->plan.tensorboard &&
         !(t->tboard = tboard_open(t->plan.run_dir, t->options.attempt, &why)))
         log_warn("%s", why.msg); /* never fails the run */
+    if (t->plan.mlflow_uri[0])
+        open_mlflow(t);
     return 0;
 }
 

@@ -127,6 +127,9 @@ int state_open(struct train *t, struct err *err)
                                   (long long)used);
 }
 
+/* An MLflow server that hangs costs a run this much at its end, once. */
+static const double TRACKER_LIMIT_S = 5;
+
 void state_close(struct train *t)
 {
     ckpt_close(t->ckpt);
@@ -139,6 +142,8 @@ void state_close(struct train *t)
     exec_release(&t->ex);
     journal_close(t->metrics);
     tboard_close(t->tboard);
+    mlflow_stop(t->mlflow, t->step >= t->plan.steps ? "FINISHED" : NULL,
+                TRACKER_LIMIT_S);
     comm_close(t->comm);
     device_destroy(t->device);
     report_close(&t->report);

@@ -16,6 +16,7 @@
 #include "runner/comm/comm.h"
 #include "runner/data/data.h"
 #include "runner/journal/journal.h"
+#include "runner/journal/mlflow.h"
 #include "runner/model/model.h"
 #include "runner/optim/optim.h"
 #include "runner/plan/plan.h"
@@ -104,6 +105,7 @@ struct train {
     /* rank 0 alone */
     struct journal *metrics;
     struct tboard *tboard;
+    struct mlflow *mlflow;
     /* since the last line */
     double mark_s, data_wait_s, ckpt_wait_s, started_s, status_s;
     int64_t mark_step, start_step;

@@ -191,4 +191,10 @@ is $? 2 "no token file: exit 2"
 like "$(cat nodata.log)" "absent" "naming it"
 ok "the help" "$BUILD/koboshi-train" --help
 like "$("$BUILD/koboshi-train" --print-blas-core)" "^[A-Za-z0-9]+$" "the BLAS core type"
+# ---- Trackers ---------------------------------------------------------------
+config tracked log.mlflow_uri=http://127.0.0.1:1
+train tracked
+is $? 0 "a run whose MLflow server is away ends"
+like "$(cat tracked.log)" "mlflow: cannot reach" "and says so"
+is "$(digest tracked)" "$(digest straight)" "with the same weights"
 tap_done
