@@ -12,107 +12,9 @@
 
 #include "runner/base/contract.h"
 #include "runner/base/file.h"
-#include "runner/base/json.h"
 #include "runner/base/str.h"
+#include "runner/ckpt/fences.h"
 #include "runner/ckpt/reader.h"
-
-#define START_MAX_BYTES ((size_t)16 << 20)
-
-/* ---- Fences ------------------------------------------------------------ */
-
-/* What attempts accepted when they began: newest first. */
-struct fence {
-    int attempt;
-    json_t *accepted; /* array of names, owned */
-};
-struct fences {
-    struct fence *list;
-    int n, cap;
-};
-
-static void fences_release(struct fences *f)
-{
-    for (int i = 0; i < f->n; i++)
-        json_decref(f->list[i].accepted);
-    free(f->list);
-    *f = (struct fences){0};
-}
-
-/* An attempt whose start.json is absent or broken never told its ranks
- * anything: it fences nothing. */
-static int fence_add(struct fences *f, const char *run_dir, int attempt)
-{
-    char name[96], path[PATH_MAX];
-    snprintf(name, sizeof name, KB_ATTEMPT_FMT "/%s", attempt, KB_START_JSON);
-    if (file_join(path, sizeof path, run_dir, name, NULL))
-        return 0;
-    struct stat st;
-    if (lstat(path, &st) || !S_ISREG(st.st_mode))
-        return 0;
-    json_t *start = json_load_path(path, START_MAX_BYTES, NULL);
-    json_t *accepted = json_object_get(start, "checkpoints");
-    if (!json_is_array(accepted)) {
-        json_decref(start);
-        return 0;
-    }
-    if (f->n == f->cap) {
-        int cap = f->cap ? 2 * f->cap : 16;
-        struct fence *more = realloc(f->list, (size_t)cap * sizeof *more);
-        if (!more) {
-            json_decref(start);
-            return -1;
-        }
-        f->list = more;
-        f->cap = cap;
-    }
-    f->list[f->n++] = (struct fence){attempt, json_incref(accepted)};
-    json_decref(start);
-    return 0;
-}
-
-static int fences_load(struct fences *f, const char *run_dir, int attempt,
-                       struct err *err)
-{
-    char path[PATH_MAX];
-    struct dirent *e;
-    int rc = 0;
-    if (file_join(path, sizeof path, run_dir, KB_ATTEMPTS_DIR, err))
-        return -1;
-    DIR *dir = opendir(path);
-    if (!dir)
-        return errno == ENOENT
-                   ? 0
-                   : err_set_errno(err, "ckpt: cannot read '%s'", path);
-    while (!rc && (e = readdir(dir))) {
-        int64_t number;
-        if (str_to_i64(e->d_name, &number) || number < 1 ||
-            number > INT_MAX || (attempt > 0 && number > attempt))
-            continue;
-        if (fence_add(f, run_dir, (int)number))
-            rc = err_set(err, "ckpt: out of memory");
-    }
-    closedir(dir);
-    return rc;
-}
-
-/* Every attempt after the one that wrote it knew it when it began. */
-static bool is_accepted(const struct fences *f,
-                        const struct catalog_entry *entry)
-{
-    for (int i = 0; i < f->n; i++) {
-        size_t k;
-        json_t *name;
-        bool listed = false;
-        if (f->list[i].attempt <= entry->attempt)
-            continue;
-        json_array_foreach (f->list[i].accepted, k, name)
-            listed |= json_is_string(name) &&
-                      !strcmp(json_string_value(name), entry->name);
-        if (!listed)
-            return false;
-    }
-    return true;
-}
 
 /* ---- Entries ----------------------------------------------------------- */
 
@@ -222,11 +124,13 @@ int catalog_load(const char *run_dir, int attempt, struct catalog *ret,
             rc = -1;
             break;
         }
-        entry->accepted = is_accepted(&fences, entry);
+        int without =
+            fences_without(&fences, entry->name, entry->attempt);
+        entry->accepted = !without;
         look_at(dir, entry);
-        if (entry->committed && !entry->accepted && !*entry->problem)
-            str_copy(entry->problem, sizeof entry->problem,
-                     "committed by an older attempt after a newer one began");
+        if (entry->committed && without && !*entry->problem)
+            snprintf(entry->problem, sizeof entry->problem,
+                     "attempt %d began without it", without);
     }
     fences_release(&fences);
     if (rc)
@@ -257,6 +161,14 @@ const struct catalog_entry *catalog_find(const struct catalog *catalog,
             found = e;
     }
     return found;
+}
+
+bool catalog_takes(const struct catalog_entry *entry, const char *resume)
+{
+    int64_t step;
+    if (!entry->committed || !entry->accepted || !strcmp(resume, "fresh"))
+        return false;
+    return str_to_i64(resume, &step) || entry->step <= step;
 }
 
 int catalog_verify(const char *run_dir, const char *name, struct err *err)

@@ -34,6 +34,9 @@ int catalog_load(const char *run_dir, int attempt, struct catalog *ret,
 void catalog_release(struct catalog *catalog);
 const struct catalog_entry *catalog_find(const struct catalog *catalog,
                                          int64_t step);
+/* Does a start with this mode (auto | fresh | STEP) take it or older ones: the
+ * names for its start.json. */
+bool catalog_takes(const struct catalog_entry *entry, const char *resume);
 /* Read everything and compare: sizes, headers, every block's xxh3. -1 with the
  * file, offset, expected and got. */
 int catalog_verify(const char *run_dir, const char *name, struct err *err);
@@ -57,6 +60,9 @@ int catalog_export(const char *run_dir, const char *name, const char *dir,
 /* Move to ckpt/quarantine/NAME with NAME.reason beside it. */
 int catalog_quarantine(const char *run_dir, const char *name,
                        const char *reason, struct err *err);
+/* How many checkpoints are in quarantine that a start counted on, and no later
+ * one was told to begin at step 0; -1: error. attempt: as above. */
+int catalog_lost(const char *run_dir, int attempt, struct err *err);
 int catalog_mark_healthy(const char *run_dir, const char *name, int64_t step,
                          struct err *err);
 /* Keep the newest keep_n committed and accepted ones, and always at least two

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/base/contract.h"
 #include "runner/base/str.h"
 #include "runner/ckpt/catalog.h"
 #include "runner/ckpt/ckpt.h"
@@ -78,7 +79,14 @@ static int find_candidates(struct loading *l, int64_t want,
         ret->attempt[ret->n++] = e->attempt;
     }
     catalog_release(&c);
-    return 0;
+    if (ret->n || l->rejected || want >= 0)
+        return 0;
+    /* Those of an earlier attempt may all have been refused already. */
+    l->rejected = catalog_lost(l->run_dir, l->attempt, err);
+    if (l->rejected > 0)
+        snprintf(l->last, sizeof l->last, "see %.400s/" KB_CKPT_QUARANTINE,
+                 l->run_dir);
+    return l->rejected < 0 ? -1 : 0;
 }
 
 /* The same candidates on each rank: rank 0's. */

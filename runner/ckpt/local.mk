@@ -10,6 +10,7 @@ libkb_ckpt_a_SOURCES = runner/ckpt/ckpt.h runner/ckpt/catalog.h \
 	runner/ckpt/writer.c runner/ckpt/writer.h runner/ckpt/save.c \
 	runner/ckpt/reader.c runner/ckpt/reader.h \
 	runner/ckpt/fill.c runner/ckpt/fill.h runner/ckpt/load.c \
+	runner/ckpt/fences.c runner/ckpt/fences.h \
 	runner/ckpt/catalog.c runner/ckpt/retain.c runner/ckpt/inspect.c \
 	runner/ckpt/export.c
 libkb_ckpt_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)

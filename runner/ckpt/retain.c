@@ -18,6 +18,7 @@
 #include "runner/base/file.h"
 #include "runner/base/json.h"
 #include "runner/base/str.h"
+#include "runner/ckpt/fences.h"
 #include "runner/ckpt/reader.h"
 
 #define SURE_N 2 /* always kept: that many healthy ones, if there are */
@@ -73,6 +74,48 @@ int catalog_quarantine(const char *run_dir, const char *name,
     int rc = file_replace(path, text.data, text.len, 0600, err);
     sbuf_release(&text);
     return rc;
+}
+
+/* "NAME" or "NAME.2", with a manifest: it was one that could be loaded. */
+static bool was_committed(const char *cage, const char *label, char name[64],
+                          int *ret_attempt)
+{
+    char dir[PATH_MAX], path[PATH_MAX];
+    int64_t step;
+    if (!str_copy(name, 64, label) ||
+        file_join(dir, sizeof dir, cage, label, NULL) ||
+        file_join(path, sizeof path, dir, KB_CKPT_MANIFEST, NULL))
+        return false;
+    char *end = strstr(name, ".a");
+    end = end ? strchr(end + 1, '.') : NULL;
+    if (end)
+        *end = 0;
+    return manifest_name_parse(name, &step, ret_attempt) && file_exists(path);
+}
+
+int catalog_lost(const char *run_dir, int attempt, struct err *err)
+{
+    char cage[PATH_MAX], name[64];
+    struct fences fences;
+    struct dirent *e;
+    int n = 0, writer;
+    if (file_join(cage, sizeof cage, run_dir, KB_CKPT_QUARANTINE, err))
+        return -1;
+    DIR *dir = opendir(cage);
+    if (!dir)
+        return errno == ENOENT
+                   ? 0
+                   : err_set_errno(err, "ckpt: cannot read '%s'", cage);
+    if (fences_load(&fences, run_dir, attempt, err)) {
+        closedir(dir);
+        return -1;
+    }
+    while ((e = readdir(dir)))
+        if (was_committed(cage, e->d_name, name, &writer))
+            n += fences_counted_on(&fences, name, writer);
+    closedir(dir);
+    fences_release(&fences);
+    return n;
 }
 
 /* ---- Pruning ----------------------------------------------------------- */

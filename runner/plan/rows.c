@@ -200,8 +200,8 @@ const struct conf_row plan_rows[] = {
     SIZE("checkpoint.shard_size", "4G", 1 << 20, 0x1p40,
          "most bytes of one file of a checkpoint"),
     TEXT("checkpoint.resume", "auto", "load|resume_from_checkpoint|resume",
-         "auto: newest valid and healthy one; fresh: from step 0, only in an "
-         "empty run directory; or a step's number"),
+         "auto: newest valid and healthy one; fresh: from step 0; or a step's "
+         "number. Newer ones than that go to quarantine (--llm-resume)"),
 
     INT("eval.interval", "", 0, MANY, "steps", "eval_steps|val_interval",
         "steps between validations; 0: none; unset: 1000 where there is "

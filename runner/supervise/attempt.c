@@ -191,9 +191,9 @@ int attempt_start_write(const char *run_dir, int number,
                         const struct attempt_start *s, struct err *err)
 {
     return save(run_dir, number, KB_START_JSON,
-                json_pack("{s:i, s:I, s:i, s:o, s:o, s:o, s:f}", "attempt",
+                json_pack("{s:i, s:I, s:i, s:s, s:o, s:o, s:o, s:f}", "attempt",
                           number, "job", (json_int_t)s->job, "restart_count",
-                          s->restart_count, "nodes",
+                          s->restart_count, "resume", s->resume, "nodes",
                           names_json(s->nodes, s->nodes_n), "spares",
                           names_json(s->spares, s->spares_n), "checkpoints",
                           names_json(s->checkpoints, s->checkpoints_n), "time",

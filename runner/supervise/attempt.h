@@ -40,8 +40,10 @@ void history_release(struct history *history);
 /* Makes the next attempt's folder (and logs/, health/ in it). */
 int attempt_begin(const char *run_dir, int at_least, int *ret_number,
                   struct err *err);
-/* Nodes and spares are names; checkpoints: those committed and accepted now. */
+/* Nodes and spares are names; checkpoints: those that it may go on from, by
+ * resume: auto | fresh | STEP. */
 struct attempt_start {
+    const char *resume;
     uint32_t job;
     int restart_count;
     const char *const *nodes;

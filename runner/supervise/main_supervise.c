@@ -49,8 +49,9 @@ static long env_number(const char *name, long fallback)
 
 /* ---- One attempt --------------------------------------------------------- */
 
-/* Checkpoints that may be loaded: the fence against older writers. Those after
- * a step that the user named are left out. */
+/* Checkpoints that may be loaded: the fence against older writers. What a start
+ * afresh or from STEP passes over is passed over for good: later attempts go on
+ * from this one. */
 static int write_start(struct sup *sup, struct err *err)
 {
     struct catalog catalog = {0};
@@ -60,6 +61,7 @@ static int write_start(struct sup *sup, struct err *err)
     const char **spares = calloc((size_t)sup->nodes_n + 1, sizeof *spares);
     const char **names = calloc((size_t)catalog.n + 1, sizeof *names);
     struct attempt_start start = {
+        .resume = sup_resume_mode(sup),
         .job = (uint32_t)sup->facts.job,
         .restart_count = sup->job.restart_count, .nodes = nodes,
         .spares = spares, .checkpoints = names};
@@ -73,17 +75,8 @@ static int write_start(struct sup *sup, struct err *err)
             nodes[start.nodes_n++] = sup->nodes[i].name;
         else if (sup->nodes[i].role == ROLE_SPARE)
             spares[start.spares_n++] = sup->nodes[i].name;
-    /* What a fresh start or one from STEP passes over is passed over for good:
-     * later attempts go on from this one. */
-    int64_t newest = INT64_MAX;
-    const char *resume = sup_resume_mode(sup);
-    if (!strcmp(resume, "fresh"))
-        newest = -1;
-    else if (strcmp(resume, "auto"))
-        str_to_i64(resume, &newest);
     for (int i = 0; i < catalog.n; i++)
-        if (catalog.entries[i].committed && catalog.entries[i].accepted &&
-            catalog.entries[i].step <= newest)
+        if (catalog_takes(&catalog.entries[i], start.resume))
             names[start.checkpoints_n++] = catalog.entries[i].name;
     rc = attempt_start_write(sup->run_dir, sup->attempt, &start, err);
 out:
@@ -352,7 +345,6 @@ static int main_supervisor(const char *config, char **program)
     int per_node = (int)env_number("SLURM_NTASKS_PER_NODE", gpus ? gpus : 1);
     struct sup_facts facts = {
         .config = config,
-        .resume = env_or(KB_ENV_RESUME, "auto"),
         .user_exclude = env_or(KB_ENV_USER_EXCLUDE, ""),
         .node_name = env_or("SLURMD_NODENAME", ""),
         .job = env_number("SLURM_JOB_ID", 0),

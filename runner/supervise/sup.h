@@ -32,7 +32,7 @@
 #include "runner/supervise/wire.h"
 
 struct sup_facts { /* from the environment and the command line; borrowed */
-    const char *config, *resume, *user_exclude;
+    const char *config, *user_exclude;
     const char *node_name;      /* where this supervisor runs */
     long job;
     int ranks_per_node;

@@ -243,7 +243,7 @@ const char *sup_resume_mode(const struct sup *sup)
         again = sup->history.past[i].started &&
                 sup->history.past[i].number != sup->attempt &&
                 sup->history.past[i].job == (uint32_t)sup->facts.job;
-    return again ? "auto" : sup->facts.resume;
+    return again ? "auto" : sup->plan.resume;
 }
 
 /* ---- All together ------------------------------------------------------- */

@@ -57,15 +57,15 @@ static int write_start(struct train *t, struct err *err)
     gethostname(host, sizeof host - 1);
     json_t *accepted = json_array();
     for (int i = 0; i < catalog.n; i++)
-        if (catalog.entries[i].committed && catalog.entries[i].accepted)
+        if (catalog_takes(&catalog.entries[i], t->plan.resume))
             json_array_append_new(accepted,
                                   json_string(catalog.entries[i].name));
     catalog_release(&catalog);
     json_t *start = json_pack(
-        "{s:i, s:I, s:i, s:[s], s:[], s:o, s:f, s:b}", "attempt",
+        "{s:i, s:I, s:i, s:s, s:[s], s:[], s:o, s:f, s:b}", "attempt",
         t->options.attempt, "job", (json_int_t)t->options.job, "restart_count",
-        0, "nodes", host, "spares", "checkpoints", accepted, "time",
-        clock_wall_s(), "unsupervised", 1);
+        0, "resume", t->plan.resume, "nodes", host, "spares", "checkpoints",
+        accepted, "time", clock_wall_s(), "unsupervised", 1);
     if (start && attempt_path(t, KB_START_JSON, path, sizeof path, err) == 0)
         rc = json_save_path(start, path, 0600, err);
     json_decref(start);

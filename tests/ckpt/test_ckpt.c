@@ -156,7 +156,7 @@ static void test_fall_back(void)
     mkdir(plan.run_dir, 0700);
 }
 
-static void start_attempt(int attempt, const char *accepted)
+static void start_as(int attempt, const char *accepted, const char *resume)
 {
     char path[4600], name[64];
     struct err err = ERR_INIT;
@@ -165,9 +165,15 @@ static void start_attempt(int attempt, const char *accepted)
     file_make_dirs(path, 0700, &err);
     json_t *start = accepted ? json_pack("{s:[s]}", "checkpoints", accepted)
                              : json_pack("{s:[]}", "checkpoints");
+    json_object_set_new(start, "resume", json_string(resume));
     snprintf(path, sizeof path, "%s/%s/start.json", plan.run_dir, name);
     json_save_path(start, path, 0600, &err);
     json_decref(start);
+}
+
+static void start_attempt(int attempt, const char *accepted)
+{
+    start_as(attempt, accepted, "auto");
 }
 
 static void test_fences(void)
@@ -191,7 +197,7 @@ static void test_fences(void)
     rename(back, away);
     ok(!load(2, -1, &step, NULL, &wrong, &err) && step == 100,
        "is not what attempt 2 loads");
-    ok(strstr(rejected, "step-0000000300.a0001: committed by an older"),
+    ok(strstr(rejected, "step-0000000300.a0001: attempt 2 began without it"),
        "it is told why");
     ok(!load(1, -1, &step, NULL, &wrong, &err) && step == 300,
        "attempt 1 itself knows no later fence");
@@ -201,6 +207,43 @@ static void test_fences(void)
     start_attempt(3, "step-0000000100.a0001");
     ok(!load(3, -1, &step, NULL, &wrong, &err) && step == 100,
        "until attempt 3 did not accept it: a roll back");
+    lab_remove(plan.run_dir);
+    mkdir(plan.run_dir, 0700);
+}
+
+/* What an attempt refused is in quarantine when the next one looks. */
+static void test_lost(void)
+{
+    struct err err = ERR_INIT;
+    const char *name = "step-0000000100.a0001";
+    int64_t step = 0, wrong = 0;
+    start_attempt(1, NULL);
+    lab_save(plan.run_dir, (struct lab_layout){1, 1}, 100, 1, 0, &err);
+    start_attempt(2, NULL);
+    catalog_quarantine(plan.run_dir, name, "late", &err);
+    start_attempt(3, NULL);
+    is_int(load(3, -1, &step, NULL, &wrong, &err), 1,
+           "a late commit in quarantine was never counted on");
+    lab_remove(plan.run_dir);
+    mkdir(plan.run_dir, 0700);
+
+    start_attempt(1, NULL);
+    lab_save(plan.run_dir, (struct lab_layout){1, 1}, 100, 1, 0, &err);
+    start_attempt(2, name);
+    catalog_quarantine(plan.run_dir, name, "bad", &err);
+    start_attempt(3, NULL);
+    is_int(load(3, -1, &step, NULL, &wrong, &err), -1,
+           "the only one is in quarantine since the last attempt");
+    is_int(err.class, ERR_STEP, "which never starts from step 0 either");
+    ok(strstr(err.msg, "quarantine") && strstr(err.msg, "fresh"),
+       "and says where it is and how to begin again");
+    printf("# %s\n", err.msg);
+    err = ERR_INIT;
+    start_as(4, NULL, "fresh");
+    is_int(load(4, -1, &step, NULL, &wrong, &err), 1, "fresh begins again");
+    start_attempt(5, NULL);
+    is_int(load(5, -1, &step, NULL, &wrong, &err), 1,
+           "and those after it go on from there");
     lab_remove(plan.run_dir);
     mkdir(plan.run_dir, 0700);
 }
@@ -308,6 +351,7 @@ int main(void)
     test_round_trip();
     test_fall_back();
     test_fences();
+    test_lost();
     test_other_model();
     test_full_disk();
     lab_remove(plan.run_dir);
