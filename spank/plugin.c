@@ -18,7 +18,8 @@ static struct plugin plugin;
 
 /* ---- Options -------------------------------------------------------- */
 
-/* In slurmstepd (remote) the job's environment says it all already. */
+/* In slurmstepd (remote) the job's environment says it all already. A wrong
+ * value ends the user's command, as all that is refused does, with 1. */
 static int take_option(int key, const char *value, int remote)
 {
     struct err err = ERR_INIT;
@@ -27,7 +28,7 @@ static int take_option(int key, const char *value, int remote)
     if (!options_take(&plugin.options, key, value, &err))
         return 0;
     say_error("%s", err.msg);
-    return -1;
+    exit(1);
 }
 
 static void register_options(spank_t spank)

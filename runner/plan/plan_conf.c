@@ -11,14 +11,15 @@
 #include "runner/base/contract.h"
 #include "runner/base/str.h"
 
-/* Options of sbatch that have a key. */
+/* Options of sbatch that have a key; a value's origin is what the user typed. */
+#define SET_OPTION "--llm-set"
 static const struct {
-    const char *name, *key;
+    const char *name, *key, *option;
 } env_keys[] = {
-    {KB_ENV_SPARES, "recovery.spares"},
-    {KB_ENV_HEALTH, "health.mode"},
-    {KB_ENV_RESUME, "checkpoint.resume"},
-    {KB_ENV_MAX_RESTARTS, "recovery.max_restarts"},
+    {KB_ENV_SPARES, "recovery.spares", "--llm-spares"},
+    {KB_ENV_HEALTH, "health.mode", "--llm-health"},
+    {KB_ENV_RESUME, "checkpoint.resume", "--llm-resume"},
+    {KB_ENV_MAX_RESTARTS, "recovery.max_restarts", "--llm-max-restarts"},
 };
 
 struct conf *plan_conf_create(struct err *err)
@@ -35,7 +36,7 @@ static int set_lines(struct conf *conf, const char *lines, struct err *err)
         char *line = strndup(lines, n);
         if (!line)
             return err_set(err, "plan: out of memory");
-        if (n && conf_set(conf, line, KB_ENV_SET, err))
+        if (n && conf_set(conf, line, SET_OPTION, err))
             rc = -1;
         free(line);
         lines += n + (lines[n] == '\n');
@@ -51,7 +52,7 @@ int plan_conf_read(struct conf *conf, const char *path, struct err *err)
     for (size_t i = 0; i < sizeof env_keys / sizeof *env_keys; i++) {
         const char *text = getenv(env_keys[i].name);
         if (text && *text &&
-            conf_put(conf, env_keys[i].key, text, env_keys[i].name, err))
+            conf_put(conf, env_keys[i].key, text, env_keys[i].option, err))
             rc = -1;
     }
     return rc;

@@ -39,9 +39,9 @@ is "$(cat said)" "" "and nothing else"
 export KOBOSHI_SET=$'train.steps=7\noptim.lr=0.5' KOBOSHI_SPARES=1
 out=$("$koboshi" plan --nodes 3 --dump --set optim.lr=0.25 2>err)
 unset KOBOSHI_SET KOBOSHI_SPARES
-like "$out" '^  steps: 7  # KOBOSHI_SET' "the environment is over the file"
+like "$out" '^  steps: 7  # --llm-set' "the environment is over the file"
 like "$out" '^  lr: 0.25  # --set' "the command line is over both"
-like "$out" '^  spares: 1  # KOBOSHI_SPARES' "options of sbatch are keys"
+like "$out" '^  spares: 1  # --llm-spares' "options of sbatch are keys"
 like "$out" '^  layers: 4  # preset llama-nano' "the preset is told"
 echo "$out" >again.yaml
 is "$("$koboshi" plan --nodes 3 again.yaml)" "$("$koboshi" plan --nodes 3 \

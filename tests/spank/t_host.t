@@ -131,7 +131,7 @@ program bin/koboshi 'echo the plan'
 for bad in --llm-spares=x --llm-spares=-1 --llm-health=all --llm-resume=last \
     --llm-set=x --llm-set== --llm-max-restarts=1.5 --llm-train= --llm-train; do
     host allocator sbatch $bad
-    is "$code" 255 "$bad is refused by the option"
+    is "$code" 1 "$bad is refused by the option"
     like "$(said)" "^error: koboshi: ${bad%%=*}: " "with its name"
 done
 for alone in --llm-spares=1 --llm-dry-run --llm-set=a=1; do
@@ -295,7 +295,7 @@ each() {
         # A request may be refused when an option cannot be kept, nothing more.
         case "$code $(field rc) $(field fds) $(field children)" in
         "0 0 0 0") ;;
-        "255   " | "1   ") [ "$*" != "${*/--llm/}" ] || bad+=" $n" ;;
+        "1   ") [ "$*" != "${*/--llm/}" ] || bad+=" $n" ;;
         *) bad+=" $n(code $code, $(first))" ;;
         esac
         unset "$variable"

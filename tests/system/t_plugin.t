@@ -94,13 +94,15 @@ like "$(salloc -N1 --llm-train=run.yaml --llm-health=off env 2>&1)" \
 
 # ---- Refusals ---------------------------------------------------------------
 before=$(squeue -h -a -t all -o %i | wc -l)
-refused "an unknown key" "KOBOSHI_SET.*train.stepz.*train.steps" \
+refused "an unknown key" "--llm-set.*train.stepz.*train.steps" \
     sbatch -N2 --llm-train=run.yaml --llm-set=train.stepz=1
 refused "a batch that does not divide" "train.global_batch" \
     sbatch -N3 --llm-train=run.yaml
 printf '#!/bin/sh\n#SBATCH -N 3\n' >three.sh
 refused "nodes in a script's file" "train.global_batch" \
     sbatch --llm-train=run.yaml three.sh
+refused "an option's value" "--llm-spares.*'some'" \
+    sbatch -N2 --llm-train=run.yaml --llm-spares=some
 refused "no such file" "nothere.yaml" sbatch -N1 --llm-train=nothere.yaml
 refused "an array without a run directory a task" "array|run.dir" \
     sbatch -N1 --array=0-1 --llm-train=run.yaml
