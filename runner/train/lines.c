@@ -93,18 +93,11 @@ void lines_step(struct train *t, const struct optim_result *r)
 {
     char line[1024];
     struct metrics m;
-    struct err err = ERR_INIT;
     if (t->place.rank == 0) {
         metrics_fill(t, r, &m);
         metrics_line(&m, line, sizeof line);
         log_info("%s", line);
-        if (t->mlflow && mlflow_news(t->mlflow, line, sizeof line))
-            log_warn("%s", line);
-        if (t->metrics && journal_metrics(t->metrics, &m, &err) != 0)
-            log_warn("%s", err.msg);
-        if (t->tboard && tboard_metrics(t->tboard, &m) == 0)
-            tboard_flush(t->tboard, NULL);
-        mlflow_wake(t->mlflow);
+        trackers_record(t, &m);
         status_write(t, &m);
     }
     t->mark_s = clock_mono_s();

@@ -103,59 +103,6 @@ static int open_comm(struct train *t, struct err *err)
     return t->comm ? 0 : -1;
 }
 
-/* What a person wants to see of the run on the server. */
-static json_t *tracker_params(const struct plan *p)
-{
-    const struct {
-        const char *key;
-        double value;
-    } rows[] = {{"parameters", (double)p->params_n},
-                {"layers", p->shape.L}, {"width", p->shape.C},
-                {"vocabulary", p->shape.V}, {"seq_len", p->seq_len},
-                {"global_batch", p->global_batch}, {"lr", p->lr},
-                {"steps", (double)p->steps}, {"seed", (double)p->seed},
-                {"ranks", p->world}};
-    json_t *params = json_pack("{s:s, s:s}", "plan", p->hash, "run_dir",
-                               p->run_dir);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.10g", rows[i].value);
-        json_object_set_new(params, rows[i].key, json_string(text));
-    }
-    return params;
-}
-
-static void open_mlflow(struct train *t)
-{
-    struct err why = ERR_INIT;
-    json_t *params = tracker_params(&t->plan);
-    struct mlflow_spec spec = {
-        .run_dir = t->plan.run_dir, .attempt = t->options.attempt,
-        .uri = t->plan.mlflow_uri, .experiment = t->plan.mlflow_experiment,
-        .run_name = t->plan.name, .params = params};
-    t->mlflow = mlflow_start(&spec, &why);
-    json_decref(params);
-    if (!t->mlflow)
-        log_warn("%s", why.msg);
-}
-
-static int open_trackers(struct train *t, struct err *err)
-{
-    struct err why = ERR_INIT;
-    if (t->place.rank != 0)
-        return 0;
-    t->metrics = journal_open(t->plan.run_dir, t->options.attempt, KB_METRICS,
-                              err);
-    if (!t->metrics)
-        return -1;
-    if (t->plan.tensorboard &&
-        !(t->tboard = tboard_open(t->plan.run_dir, t->options.attempt, &why)))
-        log_warn("%s", why.msg); /* never fails the run */
-    if (t->plan.mlflow_uri[0])
-        open_mlflow(t);
-    return 0;
-}
-
 static int open_ckpt(struct train *t, struct err *err)
 {
     int n = optim_views(t->optim, true, NULL, 0);
@@ -179,10 +126,10 @@ static int rank_run(struct train *t, char **argv, struct err *err)
     if (comm_find_place(&t->place, err) != 0)
         return -1;
     log_init(PROGRAM, t->place.size > 1 ? t->place.rank : -1);
-    if (plan_read(t, conf, err) != 0)
-        return -1;
     if (t->unsupervised && t->place.rank == 0)
         log_info("unsupervised: nobody restarts this run when it fails");
+    if (plan_read(t, conf, err) != 0)
+        return -1;
     int rc = open_report(t, err) || open_device(t, err) ? -1 : 0;
     if (rc == 0 && open_comm(t, err) != 0)
         rc = err->class == ERR_REQUEST ? -1 : KB_EXIT_WIREUP;
@@ -195,7 +142,7 @@ static int rank_run(struct train *t, char **argv, struct err *err)
     if (t->place.rank == 0)
         report_event(&t->report, KB_EV_RANK_HELLO, NULL);
     report_phase(&t->report, KB_PHASE_LOAD);
-    if (state_open(t, err) != 0 || open_trackers(t, err) != 0)
+    if (state_open(t, err) != 0 || trackers_open(t, err) != 0)
         return -1;
     if (t->place.rank == 0)
         lines_start(t);
@@ -221,6 +168,7 @@ static void leave(struct train *t, int rc, const struct err *err)
     int code = exit_code(t, rc, err);
     log_error("%s", err->msg);
     report_error(&t->report, err);
+    trackers_close(t, code == KB_EXIT_REQUEST ? "FAILED" : NULL);
     comm_abort(t->comm);
     fflush(NULL);
     _exit(code);
@@ -258,6 +206,7 @@ int main(int argc, char **argv)
     int rc = rank_run(&t, argv, &err);
     if (err.class != ERR_NONE)
         leave(&t, rc, &err);
+    trackers_close(&t, rc == KB_EXIT_DONE ? "FINISHED" : NULL);
     state_close(&t);
     return rc;
 }

@@ -127,9 +127,6 @@ int state_open(struct train *t, struct err *err)
                                   (long long)used);
 }
 
-/* An MLflow server that hangs costs a run this much at its end, once. */
-static const double TRACKER_LIMIT_S = 5;
-
 void state_close(struct train *t)
 {
     ckpt_close(t->ckpt);
@@ -140,10 +137,6 @@ void state_close(struct train *t)
     model_destroy(t->model);
     schedule_release(&t->schedule);
     exec_release(&t->ex);
-    journal_close(t->metrics);
-    tboard_close(t->tboard);
-    mlflow_stop(t->mlflow, t->step >= t->plan.steps ? "FINISHED" : NULL,
-                TRACKER_LIMIT_S);
     comm_close(t->comm);
     device_destroy(t->device);
     report_close(&t->report);

@@ -161,6 +161,13 @@ int loop_run(struct train *t, struct err *err);
 void lines_start(const struct train *t);
 void lines_step(struct train *t, const struct optim_result *r);
 
+/* ---- trackers.c: metrics.jsonl, TensorBoard, MLflow; rank 0 -------------- */
+int trackers_open(struct train *t, struct err *err);
+void trackers_record(struct train *t, const struct metrics *m);
+/* state: what MLflow shall say of the run, NULL: it goes on. Waits at most a
+ * few seconds. */
+void trackers_close(struct train *t, const char *state);
+
 /* ---- stop.c -------------------------------------------------------------- */
 void stop_install(void);
 /* FLAG_STOP, FLAG_SAVE; a save request is taken by asking. */
