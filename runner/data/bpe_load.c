@@ -54,7 +54,8 @@ static int bad(struct err *err, const char *path, const char *what,
                const char *subject)
 {
     return err_set_class(err, ERR_REQUEST,
-                         "data: bad tokenizer: '%s': %s%s%s%s", path, what, *subject ? ": '" : "", subject,
+                         "data: bad tokenizer: '%s': %s%s%s%s", path, what,
+                         *subject ? ": '" : "", subject,
                          *subject ? "'" : "");
 }
 
@@ -270,7 +271,8 @@ static int check_parts(struct load *l, const json_t *root, struct err *err)
         if (is_set(model, options[i]))
             return bad(err, l->path, "a model option that is not known here",
                        options[i]);
-    if (json_is_object(normalizer))
+    l->m->nfc = !strcmp(type_of(normalizer), "NFC");
+    if (json_is_object(normalizer) && !l->m->nfc)
         return bad(err, l->path, "a normalizer that is not known here",
                    type_of(normalizer));
     l->m->whole_first = json_is_true(json_object_get(model, "ignore_merges"));

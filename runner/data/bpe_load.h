@@ -21,6 +21,7 @@ struct added {
 struct bpe_model {
     struct bpe *bpe;
     enum pretok pretok;
+    bool nfc;            /* text is brought into normalisation form C */
     bool whole_first;    /* a piece that is a token is that token */
     struct added *added; /* [added_n], longest first */
     size_t added_n;

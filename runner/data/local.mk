@@ -11,6 +11,7 @@ libkb_data_a_SOURCES = \
 	runner/data/data.c runner/data/data.h \
 	runner/data/input.c runner/data/input.h \
 	runner/data/jsonl.c runner/data/jsonl.h \
+	runner/data/nfc.c runner/data/nfc.h runner/data/nfc_table.h \
 	runner/data/order.c runner/data/order.h \
 	runner/data/pretok.c runner/data/pretok.h \
 	runner/data/text.c runner/data/text.h \
@@ -23,4 +24,4 @@ libkb_data_a_SOURCES = \
 	runner/data/windows.c runner/data/windows.h
 libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 DATA_LIBS = libkb_data.a $(BASE_LIBS) -lpthread
-EXTRA_DIST += runner/data/unicode_table.awk
+EXTRA_DIST += runner/data/nfc_table.awk runner/data/unicode_table.awk

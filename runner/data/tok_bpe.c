@@ -9,6 +9,7 @@
 
 #include "runner/data/bpe.h"
 #include "runner/data/bpe_load.h"
+#include "runner/data/nfc.h"
 #include "runner/data/tokenizer.h"
 
 enum { WORD_BYTES = 15, WORD_IDS = 3, WORDS_LOG2 = 16 };
@@ -24,6 +25,7 @@ struct word {
 struct tok_bpe {
     struct bpe_model *model;
     struct bpe_work work;
+    struct text normal; /* a part of the text in form C */
     struct word *words; /* [1 << WORDS_LOG2], pairs */
 };
 
@@ -37,6 +39,7 @@ static void bpe_close(void *self)
     struct tok_bpe *t = self;
     bpe_model_release(t->model);
     bpe_work_release(&t->work);
+    text_release(&t->normal);
     free(t->words);
     free(t);
 }
@@ -184,6 +187,20 @@ static int encode_plain(struct tok_bpe *t, const char *p, const char *end,
 
 /* ---- Text --------------------------------------------------------------- */
 
+/* The same, brought into form C if the tokenizer asks for it. */
+static int encode_part(struct tok_bpe *t, const char *p, const char *end,
+                       struct ids *ids, struct err *err)
+{
+    size_t n = (size_t)(end - p);
+    if (!t->model->nfc || nfc_is_plain(p, n))
+        return encode_plain(t, p, end, ids, err);
+    t->normal.n = 0;
+    if (nfc_add(&t->normal, p, n, err))
+        return -1;
+    return encode_plain(t, t->normal.data, t->normal.data + t->normal.n, ids,
+                        err);
+}
+
 /* The added token at p, the longest that fits; NULL: none. */
 static const struct added *added_at(const struct bpe_model *m, const char *p,
                                     const char *end)
@@ -210,12 +227,12 @@ static int bpe_encode_text(void *self, const char *text, size_t text_bytes,
             p++;
             continue;
         }
-        if (encode_plain(t, from, p, ids, err) || ids_reserve(ids, 1, err))
+        if (encode_part(t, from, p, ids, err) || ids_reserve(ids, 1, err))
             return -1;
         ids->data[ids->n++] = a->id;
         p = from = p + a->n;
     }
-    return from < end ? encode_plain(t, from, end, ids, err) : 0;
+    return from < end ? encode_part(t, from, end, ids, err) : 0;
 }
 
 static int bpe_decode(void *self, const int32_t *ids, size_t n,

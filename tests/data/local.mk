@@ -1,5 +1,6 @@
 data_tests = tests/data/test_bpe tests/data/test_build tests/data/test_data \
-	tests/data/test_jsonl tests/data/test_order tests/data/test_pretok \
+	tests/data/test_jsonl tests/data/test_nfc tests/data/test_order \
+	tests/data/test_pretok \
 	tests/data/test_tok_bpe tests/data/test_tokenizer \
 	tests/data/test_tokens
 EXTRA_DIST += tests/data/scratch.h
@@ -8,6 +9,7 @@ tests_data_test_bpe_LDADD = $(DATA_LIBS)
 tests_data_test_build_LDADD = $(DATA_LIBS)
 tests_data_test_data_LDADD = $(DATA_LIBS)
 tests_data_test_jsonl_LDADD = $(DATA_LIBS)
+tests_data_test_nfc_LDADD = $(DATA_LIBS)
 tests_data_test_order_LDADD = $(DATA_LIBS)
 tests_data_test_pretok_LDADD = $(DATA_LIBS)
 tests_data_test_tok_bpe_CPPFLAGS = $(AM_CPPFLAGS) \

@@ -158,6 +158,15 @@ static void test_json(void)
     ok(t && encodes(t, "xyz", (int32_t[]){258, -1}), "ignore_merges");
     tokenizer_close(t);
 
+    t = tokenizer_open(write_json("\"normalizer\":{\"type\":\"NFC\"},"
+                                  BYTE_LEVEL, "[]", ""), &err);
+    struct ids ids = IDS_INIT;
+    ok(t && !tokenizer_encode(t, "xe\xcc\x81", 4, &ids, &err) &&
+           ids.n == 3 && ids.data[1] == 0xc3 && ids.data[2] == 0xa9,
+       "normalisation form C");
+    ids_release(&ids);
+    tokenizer_close(t);
+
     /* By its folder, with a tokenizer_config.json beside it. */
     static const char config[] = "{\"eos_token\":{\"content\":\"low\"}}";
     scratch_write(scratch("tokenizer_config.json"), config, sizeof config - 1);
