@@ -75,8 +75,12 @@ static int open_report(struct train *t, struct err *err)
         return -1;
     if (watched && access(dir, W_OK) != 0)
         watched = false;
-    return report_open(&t->report, watched ? dir : NULL, t->place.rank,
-                       t->place.local_rank, t->options.attempt, err);
+    if (report_open(&t->report, watched ? dir : NULL, t->place.rank,
+                    t->place.local_rank, t->options.attempt, err) != 0)
+        return -1;
+    report_event(&t->report, KB_EV_RANK_HELLO,
+                 json_pack("{s:i}", "local", t->place.local_rank));
+    return 0;
 }
 
 static int open_device(struct train *t, struct err *err)
@@ -139,8 +143,6 @@ static int rank_run(struct train *t, char **argv, struct err *err)
     conf_destroy(conf);
     if (rc != 0)
         return rc;
-    if (t->place.rank == 0)
-        report_event(&t->report, KB_EV_RANK_HELLO, NULL);
     report_phase(&t->report, KB_PHASE_LOAD);
     if (state_open(t, err) != 0 || trackers_open(t, err) != 0)
         return -1;
