@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "health/capture.h"
+#include "health/compare.h"
 #include "health/health.h"
 #include "health/site.h"
 
@@ -20,6 +21,8 @@ enum {
     FLAG_ROOT,
     FLAG_REPLAY,
     FLAG_CAPTURE,
+    FLAG_COMPARE,
+    FLAG_PROMETHEUS,
     FLAG_EXPECT,
     FLAG_NVML,
     FLAG_VERDICT,
@@ -40,6 +43,11 @@ static const struct flag flags[FLAG_N] = {
     [FLAG_REPLAY] = {"--replay", "DIR", "the same as --root"},
     [FLAG_CAPTURE] = {"--capture", "DIR",
                       "record this host into the new folder DIR and exit"},
+    [FLAG_COMPARE] = {"--compare", NULL,
+                      "last: lay reports of many nodes, files or folders, "
+                      "beside each other"},
+    [FLAG_PROMETHEUS] = {"--prometheus", NULL,
+                         "report as a text file for Prometheus"},
     [FLAG_EXPECT] = {"--expect", "FILE",
                      "what this node should have (" SITE_FILE ")"},
     [FLAG_NVML] = {"--nvml", "FILE",
@@ -59,6 +67,11 @@ static int set_flag(struct health_options *o, int flag, const char *value,
     switch (flag) {
     case FLAG_JSON:
         o->json = true;
+        break;
+    case FLAG_COMPARE: /* the words behind it: health_parse */
+        break;
+    case FLAG_PROMETHEUS:
+        o->prometheus = true;
         break;
     case FLAG_LEVEL:
         o->request.full = !strcmp(value, "full");
@@ -102,7 +115,7 @@ static int set_flag(struct health_options *o, int flag, const char *value,
                                  "--patience: not a number up to 1000: '%s'",
                                  value);
         break;
-    default:
+    case FLAG_HELP:
         o->help = true;
     }
     return 0;
@@ -142,6 +155,11 @@ int health_parse(int argc, char **argv, struct health_options *ret,
         int flag = find_flag(argc, argv, &i, &value, err);
         if (flag < 0 || set_flag(&o, flag, value, err))
             return -1;
+        if (flag == FLAG_COMPARE) {
+            o.compare = (const char *const *)argv + i + 1;
+            o.compare_n = argc - i - 1;
+            break;
+        }
     }
     if (o.request.run_dir && !o.request.user)
         return err_set_class(err, ERR_REQUEST,
@@ -187,6 +205,10 @@ int health_run(const struct health_options *options, struct sbuf *out,
         *ret_code = HEALTH_EXIT_FIT;
         return capture_host(options->capture, options->request.nvml, err);
     }
+    if (options->compare) {
+        *ret_code = HEALTH_EXIT_FIT;
+        return compare_reports(options->compare, options->compare_n, out, err);
+    }
     struct health_report *report = malloc(sizeof *report);
     if (!report)
         return err_set(err, "health: out of memory");
@@ -202,6 +224,8 @@ int health_run(const struct health_options *options, struct sbuf *out,
         }
         sbuf_printf(out, "%s\n", text);
         free(text);
+    } else if (options->prometheus) {
+        health_prometheus(report, out);
     } else {
         health_text(report, out);
     }

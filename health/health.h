@@ -73,6 +73,8 @@ int health_exit_code(const struct health_report *report);
 const char *health_verdict(const struct health_report *report);
 /* For machines (koboshi-health(8) has the schema); NULL: out of memory. */
 json_t *health_json(const struct health_report *report);
+/* For Prometheus's text files. */
+void health_prometheus(const struct health_report *report, struct sbuf *out);
 /* For people: what is wrong first, the advice under it. */
 void health_text(const struct health_report *report, struct sbuf *out);
 
@@ -81,6 +83,9 @@ struct health_options {
     struct health_request request;
     bool json, verdict, help;
     const char *capture; /* folder to record this host into, or NULL */
+    const char *const *compare; /* reports to compare, or NULL */
+    int compare_n;
+    bool prometheus;
 };
 /* argv[0] is not looked at; strings are borrowed from argv. */
 int health_parse(int argc, char **argv, struct health_options *ret,

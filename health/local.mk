@@ -4,6 +4,7 @@ noinst_LIBRARIES += libkb_health.a
 libkb_health_a_SOURCES = \
 	health/capture.c health/capture.h \
 	health/catalog.c health/catalog.h \
+	health/compare.c health/compare.h \
 	health/command.c health/health.h \
 	health/finding.c health/finding.h \
 	health/gpu.h health/gpu_record.c \

@@ -128,3 +128,43 @@ void health_text(const struct health_report *report, struct sbuf *out)
                     report->note[i].value);
     text_probes(report, out);
 }
+
+/* Label values of Prometheus: backslash, quote and line end are escaped. */
+static void add_label(struct sbuf *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' || *p == '"')
+            sbuf_add(out, "\\", 1);
+        sbuf_add(out, *p == '\n' ? " " : p, 1);
+    }
+}
+
+void health_prometheus(const struct health_report *report, struct sbuf *out)
+{
+    sbuf_puts(out, "# HELP koboshi_health_verdict Worst finding: 0 none or "
+                   "info, 1 warn, 2 unknown, 3 drain, 4 fail.\n"
+                   "# TYPE koboshi_health_verdict gauge\n");
+    sbuf_printf(out, "koboshi_health_verdict %d\n", (int)report->verdict);
+    sbuf_puts(out, "# HELP koboshi_health_time_seconds When it was looked.\n"
+                   "# TYPE koboshi_health_time_seconds gauge\n");
+    sbuf_printf(out, "koboshi_health_time_seconds %.3f\n", report->time_s);
+    sbuf_puts(out, "# HELP koboshi_health_finding A finding that holds.\n"
+                   "# TYPE koboshi_health_finding gauge\n");
+    for (int i = 0; i < report->finding_n; i++) {
+        const struct finding *f = &report->finding[i];
+        /* The same code and subject twice would be one series twice. */
+        if (i && !strcmp(f->code, f[-1].code) &&
+            !strcmp(f->subject, f[-1].subject))
+            continue;
+        sbuf_printf(out, "koboshi_health_finding{code=\"%s\",severity=\"%s\","
+                         "subject=\"", f->code,
+                    finding_severity_names[f->severity]);
+        add_label(out, f->subject);
+        sbuf_puts(out, "\"} 1\n");
+    }
+    sbuf_puts(out, "# HELP koboshi_health_probe_seconds Time of a probe.\n"
+                   "# TYPE koboshi_health_probe_seconds gauge\n");
+    for (int i = 0; i < report->probe_n; i++)
+        sbuf_printf(out, "koboshi_health_probe_seconds{probe=\"%s\"} %.4f\n",
+                    report->probe[i].name, report->probe[i].seconds);
+}

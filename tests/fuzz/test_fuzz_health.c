@@ -1,0 +1,95 @@
+/* Fuzz target: what koboshi-health reads that others write: lines of the
+ * kernel log, Xid lines in them, records of GPUs, the site's file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "health/gpu.h"
+#include "health/klog.h"
+#include "health/site.h"
+#include "health/xid.h"
+#include "tests/fuzz/driver.h"
+
+static void fuzz_klog(const char *text, size_t bytes)
+{
+    static struct klog_line line;
+    struct xid_event event;
+    for (size_t at = 0; at < bytes;) {
+        size_t n = 0;
+        while (at + n < bytes && text[at + n] != '\n')
+            n++;
+        if (!klog_parse(text + at, n, &line)) {
+            if (!memchr(line.text, 0, sizeof line.text) || line.seq < -1)
+                abort();
+            if (!xid_parse(line.text, &event) &&
+                ((int)xid_finding(&event) < 0 ||
+                 xid_finding(&event) >= F_CODE_N || event.xid < 0))
+                abort();
+        }
+        at += n + 1;
+    }
+}
+
+static void fuzz_gpus(const char *text)
+{
+    static struct gpus gpus, again;
+    struct sbuf out = SBUF_INIT;
+    if (!gpus_parse(text, &gpus, NULL)) {
+        if (gpus.n < 0 || gpus.n > GPUS_MAX ||
+            gpus.failure_n > GPU_FAILURES_MAX)
+            abort();
+        gpus_write(&gpus, &out);
+        if (gpus_parse(out.data, &again, NULL) || again.n != gpus.n)
+            abort();
+    }
+    sbuf_release(&out);
+}
+
+static void fuzz_site(const char *text)
+{
+    struct err err = ERR_INIT;
+    struct conf *site = site_open("/dev/null", &err);
+    if (site && !conf_read_text(site, text, "input", &err) &&
+        !conf_check(site, &err))
+        for (int i = 0; i < F_CODE_N; i++)
+            if (site_severity(site, (enum finding_code)i) >=
+                FINDING_SEVERITY_N)
+                abort();
+    conf_destroy(site);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char *text = malloc(bytes + 1);
+    if (!text)
+        return 0;
+    memcpy(text, data, bytes);
+    text[bytes] = 0;
+    fuzz_klog(text, bytes);
+    fuzz_gpus(text);
+    if (bytes < 4096)
+        fuzz_site(text);
+    free(text);
+    return 0;
+}
+
+#ifndef KB_LIBFUZZER
+static const char *const seeds[] = {
+    "[860000.1] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, fallen off the bus\n"
+    "[860000.7] nvidia-nvswitch2: SXid (PCI:0000:c1:00.0): 20034, Fatal, x\n",
+    "4,106,860000000006,-;pcieport 0000:00:02.0: AER: Corrected error\n"
+    " SUBSYSTEM=pci\n6,107,860000000007,-;NVRM: Xid (PCI:0000:3b:00): 154, "
+    "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
+    "driver 570.1\ngpus 2\ngpu 0 name H200\ngpu 0 temperature 31\n"
+    "gpu 1 lost 1\nfailure 1 ecc 999\n",
+    "expect: {cpus: 8, memory: 512G, interfaces: [eth0]}\n"
+    "severity:\n  load-high: drain\n",
+};
+
+int main(void)
+{
+    int copies = getenv("KOBOSHI_TEST_LONG") ? 20000 : 1000;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        driver_run("seed", seeds[i], strlen(seeds[i]), copies);
+    return tap_done();
+}
+#endif
