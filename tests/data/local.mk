@@ -1,4 +1,5 @@
 data_tests = tests/data/test_bpe tests/data/test_build tests/data/test_data \
+	tests/data/test_fuzz \
 	tests/data/test_jsonl tests/data/test_nfc tests/data/test_order \
 	tests/data/test_pretok \
 	tests/data/test_tok_bpe tests/data/test_tokenizer \
@@ -8,6 +9,7 @@ check_PROGRAMS += $(data_tests)
 tests_data_test_bpe_LDADD = $(DATA_LIBS)
 tests_data_test_build_LDADD = $(DATA_LIBS)
 tests_data_test_data_LDADD = $(DATA_LIBS)
+tests_data_test_fuzz_LDADD = $(DATA_LIBS)
 tests_data_test_jsonl_LDADD = $(DATA_LIBS)
 tests_data_test_nfc_LDADD = $(DATA_LIBS)
 tests_data_test_order_LDADD = $(DATA_LIBS)
