@@ -154,7 +154,9 @@ bool cmdline_is(const char *words, size_t bytes, const char *name)
     if (!bytes)
         return false;
     const char *slash = strrchr(words, '/');
-    return !strcmp(slash ? slash + 1 : words, name);
+    const char *base = slash ? slash + 1 : words;
+    return str_starts(base, name) &&
+           !isalnum((unsigned char)base[strlen(name)]);
 }
 
 /* Put the values of `from` into the places that `asked` has not. */

@@ -47,7 +47,8 @@ char *cmdline_read(size_t *ret_bytes);
 
 /* Words as cmdline_read gives them, the first being the program. */
 void cmdline_parse(struct asked *asked, const char *words, size_t bytes);
-/* The program of these words is `name` (its last path component). */
+/* The program of these words is `name` (its last path component), or one that
+ * a site renamed, as sbatch.real. */
 bool cmdline_is(const char *words, size_t bytes, const char *name);
 /* Text of a batch script: its #SBATCH lines up to the first command; what is
  * already set stays. */

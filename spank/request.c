@@ -227,7 +227,7 @@ void request_finish(struct request *request, spank_t spank)
     read_script(request);
     export_all(request, spank);
     check_plan(request);
-    if (strcmp(request->program, "sbatch"))
+    if (strcmp(request->program, "sbatch") && !request->asked.nested)
         say_warn("Slurm cannot requeue a job of %s: a failure that the spares "
                  "do not cover ends this one; sbatch jobs go on",
                  *request->program ? request->program : "this command");

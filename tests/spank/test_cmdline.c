@@ -145,6 +145,8 @@ static void check_long(void)
     is_int(strlen(asked.value[ASKED_EXCLUDE]), ASKED_BYTES - 1, "cut");
     cmdline_parse(&asked, words, 0);
     ok(cmdline_is("/usr/bin/sbatch", 16, "sbatch"), "program by its name");
+    ok(cmdline_is("/opt/sbatch.real", 17, "sbatch"), "one that was renamed");
+    ok(!cmdline_is("sbatchx", 8, "sbatch"), "not any beginning");
     ok(!cmdline_is("xsbatch", 8, "sbatch"), "not by its end");
     ok(!cmdline_is("", 0, "sbatch"), "no words at all");
 }
