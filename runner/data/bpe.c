@@ -31,6 +31,8 @@ struct bpe {
     size_t by_bytes_n, tokens_n;
     uint64_t *slot;      /* [slots_n] hash of left, right, rank */
     size_t slots_n;      /* a power of two */
+    uint64_t *maybe;     /* bits, eight a merge: most pairs have no merge, */
+    int maybe_shift;     /* and this says so from the nearest cache */
     int32_t *made;       /* [merges_n] what a merge makes, by rank */
     size_t made_cap;
     int32_t merges_n;
@@ -54,6 +56,7 @@ void bpe_destroy(struct bpe *b)
     free(b->token);
     free(b->by_bytes);
     free(b->slot);
+    free(b->maybe);
     free(b->made);
     free(b->byte_pair);
     free(b);
@@ -169,11 +172,16 @@ static inline uint64_t pack_pair(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << ID_BITS | (uint32_t)right;
 }
 
+static inline uint64_t pair_hash(uint64_t pair)
+{
+    return pair * 0x9e3779b97f4a7c15u;
+}
+
 /* The pair's slot, or the free one where it would be. */
 static inline size_t find_slot(const struct bpe *b, uint64_t pair)
 {
     size_t mask = b->slots_n - 1;
-    size_t i = (size_t)((pair * 0x9e3779b97f4a7c15u) >> 32) & mask;
+    size_t i = (size_t)(pair_hash(pair) >> 32) & mask;
     while (b->slot[i] != SLOT_FREE && b->slot[i] >> RANK_BITS != pair)
         i = (i + 1) & mask;
     return i;
@@ -182,7 +190,11 @@ static inline size_t find_slot(const struct bpe *b, uint64_t pair)
 static inline int32_t rank_of(const struct bpe *b, int32_t left,
                               int32_t right)
 {
-    uint64_t slot = b->slot[find_slot(b, pack_pair(left, right))];
+    uint64_t pair = pack_pair(left, right);
+    uint64_t bit = pair_hash(pair) >> b->maybe_shift;
+    if (!(b->maybe[bit >> 6] >> (bit & 63) & 1))
+        return no_rank;
+    uint64_t slot = b->slot[find_slot(b, pair)];
     return slot == SLOT_FREE ? no_rank
                              : (int32_t)(slot & ((1u << RANK_BITS) - 1));
 }
@@ -249,6 +261,22 @@ int bpe_add_merge(struct bpe *b, int32_t left, int32_t right, struct err *err)
     return 0;
 }
 
+static int make_maybe(struct bpe *b, struct err *err)
+{
+    size_t bits = 4 * b->slots_n; /* slots are at most half full */
+    b->maybe = calloc(bits / 64, sizeof *b->maybe);
+    if (!b->maybe)
+        return err_set(err, "data: out of memory for the merges");
+    b->maybe_shift = __builtin_clzll(bits) + 1;
+    for (size_t i = 0; i < b->slots_n; i++) {
+        if (b->slot[i] == SLOT_FREE)
+            continue;
+        uint64_t bit = pair_hash(b->slot[i] >> RANK_BITS) >> b->maybe_shift;
+        b->maybe[bit >> 6] |= (uint64_t)1 << (bit & 63);
+    }
+    return 0;
+}
+
 int bpe_finish(struct bpe *b, struct err *err)
 {
     for (int i = 0; i < 256; i++) {
@@ -259,7 +287,7 @@ int bpe_finish(struct bpe *b, struct err *err)
                                  "data: bad vocabulary: byte %d is not a "
                                  "token", i);
     }
-    if (!b->slots_n && grow_slots(b, err))
+    if ((!b->slots_n && grow_slots(b, err)) || make_maybe(b, err))
         return -1;
     b->byte_pair = malloc(256 * 256 * sizeof *b->byte_pair);
     if (!b->byte_pair)
