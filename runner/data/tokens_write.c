@@ -56,7 +56,8 @@ static int open_part(struct tokens_writer *w, enum part part, struct err *err)
              part_ends[part], (long)getpid());
     w->file[part] = fopen(w->path[part], "w+e");
     if (!w->file[part]) {
-        err_set_errno(err, "data: cannot create '%s'", w->path[part]);
+        err_set_class(err, ERR_REQUEST, "data: cannot create '%s': %s",
+                      w->path[part], strerror(errno));
         w->path[part][0] = 0;
         return -1;
     }
