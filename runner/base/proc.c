@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,4 +349,13 @@ const char *proc_result_text(const struct proc_result *result, char *buf,
     else
         snprintf(buf, buf_bytes, "ended with an unknown status");
     return buf;
+}
+
+int proc_cores(void)
+{
+    cpu_set_t set;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!sched_getaffinity(0, sizeof set, &set))
+        return CPU_COUNT(&set);
+    return online > 0 ? (int)online : 1; /* more than fit into a set */
 }

@@ -45,6 +45,8 @@ struct proc_result {
 int proc_run(const struct proc_spec *spec, struct proc_result *ret,
              struct err *err);
 void proc_result_release(struct proc_result *result);
+/* Processors that this process may run on, at least 1. */
+int proc_cores(void);
 /* "exited with 3" | "was killed by signal 9" | "took longer than 5 s". */
 const char *proc_result_text(const struct proc_result *result, char *buf,
                              size_t buf_bytes);

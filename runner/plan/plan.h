@@ -156,6 +156,9 @@ struct conf *plan_conf_open(const char *path, struct err *err);
 struct conf *plan_conf_create(struct err *err);
 int plan_conf_read(struct conf *conf, const char *path, struct err *err);
 int plan_conf_finish(struct conf *conf, const char *dir, struct err *err);
+/* What a run's first attempt found out and later ones keep to, bit for bit: from
+ * run.dir's own run.yaml, where it is there, for keys that are unset or auto. */
+int plan_conf_recall(struct conf *conf, struct err *err);
 /* One item of data.train or data.valid, "[WEIGHT] PREFIX", its length given.
  * The prefix loses .bin or .idx. -1: empty, bad weight, too long. */
 int plan_data_item(const char *item, size_t item_n, struct plan_data *ret);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runner/base/contract.h"
+#include "runner/base/file.h"
 #include "runner/base/str.h"
 
 /* Options of sbatch that have a key; a value's origin is what the user typed. */
@@ -202,4 +203,33 @@ struct conf *plan_conf_open(const char *path, struct err *err)
         return NULL;
     }
     return conf;
+}
+
+/* ---- What a run keeps to ------------------------------------------------- */
+
+static bool is_open(const struct conf *conf, const char *key)
+{
+    return !conf_is_set(conf, key) || !strcmp(conf_text(conf, key), "auto");
+}
+
+int plan_conf_recall(struct conf *conf, struct err *err)
+{
+    static const char *const keys[] = {"system.blas_core",
+                                       "system.blas_threads"};
+    char path[PATH_MAX];
+    if (!conf_is_set(conf, "run.dir"))
+        return 0; /* plan_make tells */
+    if (file_join(path, sizeof path, conf_text(conf, "run.dir"), KB_RUN_YAML,
+                  err))
+        return -1;
+    if (!file_exists(path))
+        return 0;
+    struct conf *kept = plan_conf_create(err);
+    int rc = kept ? conf_read_file(kept, path, err) : -1;
+    for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++)
+        if (is_open(conf, keys[i]) && !is_open(kept, keys[i]))
+            rc = conf_put(conf, keys[i], conf_text(kept, keys[i]),
+                          "the first attempt", err);
+    conf_destroy(kept);
+    return rc;
 }

@@ -70,6 +70,7 @@ int act_rewatch(struct sup *sup, int node, struct err *err)
 /* Watchers say good-bye to their ranks' folders and go. */
 static void end_watchers(struct sup *sup)
 {
+    sup->dismissed = true;
     tell_all(sup, "bye", 0);
     double until = clock_mono_s() + LAST_WORDS_S;
     while (sup->watchers.pid > 0 && !sup->watchers.ended &&

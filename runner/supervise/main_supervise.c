@@ -350,6 +350,7 @@ static int main_supervisor(const char *config, char **program)
         .job = env_number("SLURM_JOB_ID", 0),
         .ranks_per_node = per_node > 0 ? per_node : 1,
         .gpus_per_node = gpus,
+        .cpus_per_rank = (int)env_number("SLURM_CPUS_PER_TASK", 0),
         .program = program,
         .environment = environ,
         .say = say,

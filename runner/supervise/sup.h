@@ -37,6 +37,7 @@ struct sup_facts { /* from the environment and the command line; borrowed */
     long job;
     int ranks_per_node;
     int gpus_per_node;
+    int cpus_per_rank;          /* 0: as Slurm gives */
     char **program;             /* NULL-ended: the trainer and its arguments */
     char **environment;
     void (*say)(const char *line); /* a line for people */
@@ -125,6 +126,7 @@ struct sup {
     int64_t ckpt_step;          /* newest committed, -1 none */
     int64_t last_step;          /* the newest that a rank told */
     bool done_told;
+    bool dismissed;           /* the watchers were sent home: no loss */
     double comment_due_s, comment_last_s;
     char comment[300], incident[200];
     struct node_child asking;   /* Slurm, in a child */

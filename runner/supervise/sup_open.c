@@ -22,16 +22,9 @@
 /* The core that OpenBLAS chooses decides the last bits of every product. The
  * first attempt writes down what this host's is; later ones keep to it, on
  * whatever host. "" when the trainer does not say. */
-static void resolve_blas_core(struct sup *sup, const char *run_yaml)
+static void resolve_blas_core(struct sup *sup)
 {
     char *core = sup->plan.blas_core;
-    struct conf *kept = conf_create(plan_rows, plan_rows_n, NULL);
-    if (kept && !conf_read_file(kept, run_yaml, NULL)) {
-        const char *text = conf_text(kept, "system.blas_core");
-        if (text && strcmp(text, "auto"))
-            str_copy(core, sizeof sup->plan.blas_core, text);
-    }
-    conf_destroy(kept);
     if (*core)
         return;
     const char *argv[] = {sup->facts.program[0], "--print-blas-core", NULL};
@@ -47,17 +40,33 @@ static void resolve_blas_core(struct sup *sup, const char *run_yaml)
     proc_result_release(&result);
 }
 
+/* The cores that a rank has, where the user did not say: this host's stand for
+ * all. */
+static int cores_of_rank(const struct sup *sup)
+{
+    int most = (int)sysconf(_SC_NPROCESSORS_ONLN) / sup->facts.ranks_per_node;
+    int cores = proc_cores() < most ? proc_cores() : most;
+    if (sup->facts.cpus_per_rank > 0)
+        return sup->facts.cpus_per_rank;
+    return cores > 0 ? cores : 1;
+}
+
 /* run.yaml: the effective configuration, once, at the first attempt. */
 static int keep_effective(struct sup *sup, struct conf *conf, struct err *err)
 {
     char path[PATH_MAX], set[128];
     if (file_join(path, sizeof path, sup->run_dir, KB_RUN_YAML, err))
         return -1;
-    resolve_blas_core(sup, path);
+    resolve_blas_core(sup);
     if (file_exists(path))
         return 0;
     snprintf(set, sizeof set, "system.blas_core=%s", sup->plan.blas_core);
     if (sup->plan.blas_core[0] && conf_set(conf, set, "this host", err))
+        return -1;
+    snprintf(set, sizeof set, "system.blas_threads=%d",
+             sup->plan.blas_threads);
+    if (!conf_is_set(conf, "system.blas_threads") &&
+        conf_set(conf, set, "this host", err))
         return -1;
     struct sbuf text = SBUF_INIT;
     conf_dump(conf, &text);
@@ -70,8 +79,10 @@ static int keep_effective(struct sup *sup, struct conf *conf, struct err *err)
 static int open_plan(struct sup *sup, struct err *err)
 {
     struct conf *conf = plan_conf_open(sup->facts.config, err);
-    if (!conf)
+    if (!conf || plan_conf_recall(conf, err)) {
+        conf_destroy(conf);
         return -1;
+    }
     /* The nodes repeat the whole plan in preflight; here it is made for the
      * numbers, with what this host can see. */
     struct site site = {
@@ -79,6 +90,7 @@ static int open_plan(struct sup *sup, struct err *err)
         .spares = -1, /* the plan's */
         .ranks_per_node = sup->facts.ranks_per_node,
         .gpus_per_node = sup->facts.gpus_per_node,
+        .cores_per_rank = cores_of_rank(sup),
         .disk_free_bytes = -1,
         .slurmd_timeout_s = -1, .requeue_delay_s = -1,
         .max_batch_requeue = -1, .job_requeue = -1, .kill_wait_s = -1,

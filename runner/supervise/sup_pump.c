@@ -248,7 +248,7 @@ static void on_lost(struct sup *sup, const struct station_event *ev)
     struct sup_node *node = &sup->nodes[ev->node];
     bool silent = !strcmp(ev->how, "silent");
     node->up = false;
-    if (node->bad || !strcmp(ev->how, "replaced"))
+    if (node->bad || sup->dismissed || !strcmp(ev->how, "replaced"))
         return;
     node->lost_s = ev->mono_s;
     node->probe_s = ev->mono_s + 0.3; /* sup_nodes.c says why */

@@ -46,6 +46,7 @@ static int launch_ranks(struct sup *sup, struct err *err)
     struct launch launch = {
         .nodes = names, .exclude = out,
         .ranks_per_node = sup->facts.ranks_per_node,
+        .cpus_per_rank = sup->facts.cpus_per_rank,
         .attempt = sup->attempt, .run_dir = sup->run_dir,
         .environment = sup->facts.environment,
         .output = sup->log_path, .program = sup->facts.program,

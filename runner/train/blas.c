@@ -1,43 +1,24 @@
-/* blas - OpenBLAS sums in another order on another core type, so that the type
- * of the first attempt is recorded in run.yaml and pinned from then on. The
- * library chooses when it is loaded: pinning means starting once more. (A
- * supervisor sets the environment before it starts ranks.)
+/* blas - OpenBLAS sums in another order on another core type, and may with other
+ * numbers of threads, so that what the first attempt had is recorded in run.yaml
+ * and kept to from then on (plan_conf_recall). The library chooses its core type
+ * when it is loaded: pinning means starting once more. (A supervisor sets the
+ * environment before it starts ranks.)
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "runner/base/file.h"
 #include "runner/train/train.h"
 
 #define CORE_KEY "system.blas_core"
+#define THREADS_KEY "system.blas_threads"
 #define CORE_BYTES 64
-
-/* The key's value of the run's first attempt, "": there was none. */
-static int recorded_core(const char *run_dir, char *ret, struct err *err)
-{
-    char path[PATH_MAX];
-    *ret = 0;
-    if (file_join(path, sizeof path, run_dir, KB_RUN_YAML, err) != 0)
-        return -1;
-    if (!file_exists(path))
-        return 0;
-    struct conf *conf = conf_create(plan_rows, plan_rows_n, err);
-    int rc = conf ? conf_read_file(conf, path, err) : -1;
-    if (rc == 0)
-        snprintf(ret, CORE_BYTES, "%s", conf_text(conf, CORE_KEY));
-    conf_destroy(conf);
-    return rc;
-}
 
 int blas_pin(const struct conf *conf, char **argv, struct err *err)
 {
     char core[CORE_BYTES];
     snprintf(core, sizeof core, "%s", conf_text(conf, CORE_KEY));
-    if ((!*core || strcmp(core, "auto") == 0) &&
-        recorded_core(conf_text(conf, "run.dir"), core, err) != 0)
-        return -1;
     if (!*core || strcmp(core, "auto") == 0)
         snprintf(core, sizeof core, "%s", ops_cpu_core_best());
     if (strcmp(core, ops_cpu_core()) == 0)
@@ -51,7 +32,20 @@ int blas_pin(const struct conf *conf, char **argv, struct err *err)
                          "type failed");
 }
 
-int blas_agree(const struct train *t, struct conf *conf, struct err *err)
+/* As many as the smallest of the ranks' hosts has cores for. */
+static int agree_threads(struct train *t, struct conf *conf, struct err *err)
+{
+    char text[16];
+    int64_t least = -t->plan.blas_threads;
+    if (comm_agree(t->comm, &least, 1, COMM_MAX, t->plan.load_limit_s, err))
+        return -1;
+    t->plan.blas_threads = (int)-least;
+    ops_cpu_threads(t->plan.blas_threads);
+    snprintf(text, sizeof text, "%d", t->plan.blas_threads);
+    return conf_put(conf, THREADS_KEY, text, "found", err);
+}
+
+int blas_agree(struct train *t, struct conf *conf, struct err *err)
 {
     char mine[CORE_BYTES] = "";
     if (t->plan.device != PLAN_CPU)
@@ -72,5 +66,5 @@ int blas_agree(const struct train *t, struct conf *conf, struct err *err)
     if (rc == 0)
         rc = conf_put(conf, CORE_KEY, all, "found", err);
     free(all);
-    return rc;
+    return rc == 0 ? agree_threads(t, conf, err) : rc;
 }

@@ -124,8 +124,9 @@ static int open_ckpt(struct train *t, struct err *err)
 static int rank_run(struct train *t, char **argv, struct err *err)
 {
     struct conf *conf = conf_open(&t->options, err);
-    if (!conf || (t->unsupervised && !getenv(BLAS_CORE_ENV) &&
-                  blas_pin(conf, argv, err) != 0))
+    if (!conf || plan_conf_recall(conf, err) != 0 ||
+        (t->unsupervised && !getenv(BLAS_CORE_ENV) &&
+         blas_pin(conf, argv, err) != 0))
         return -1;
     if (comm_find_place(&t->place, err) != 0)
         return -1;

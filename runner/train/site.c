@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernels/exec.h"
+#include "runner/base/proc.h"
 #include "runner/data/tokens.h"
 
 static void look_at_file(const char *prefix, struct site_file *ret)
@@ -86,6 +87,8 @@ void site_look(const struct conf *conf, const struct comm_place *place,
         .slurmd_timeout_s = -1, .requeue_delay_s = -1,
         .max_batch_requeue = -1, .job_requeue = -1, .kill_wait_s = -1,
     };
+    if (ret->cores_per_rank > proc_cores()) /* this rank is bound to some */
+        ret->cores_per_rank = proc_cores();
     if (ret->cores_per_rank < 1)
         ret->cores_per_rank = 1;
     look_at_files(conf_text(conf, "data.train"), ret->train);

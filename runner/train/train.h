@@ -126,14 +126,15 @@ int attempt_make(struct train *t, const struct conf *conf, struct err *err);
 int attempt_path(const struct train *t, const char *name, char *dst,
                  size_t dst_bytes, struct err *err);
 
-/* ---- blas.c: the core type pinned, without a supervisor ------------------ */
+/* ---- blas.c: what OpenBLAS does, pinned, without a supervisor ------------- */
 /* Starts this program again with the configured, recorded or best core type,
  * where that is another than OpenBLAS chose. Not called where the environment
  * has chosen. */
 #define BLAS_CORE_ENV "OPENBLAS_CORETYPE"
 int blas_pin(const struct conf *conf, char **argv, struct err *err);
-/* All ranks have the same; into conf, for run.yaml. */
-int blas_agree(const struct train *t, struct conf *conf, struct err *err);
+/* All ranks have the same core type and number of threads; into conf, for
+ * run.yaml. */
+int blas_agree(struct train *t, struct conf *conf, struct err *err);
 
 /* ---- resume.c ------------------------------------------------------------ */
 /* Newest valid checkpoint, or weights by seed. */

@@ -10,6 +10,7 @@ is "$(run_state)" COMPLETED "well" || run_diag
 is "$(run_step)" "$RUN_STEPS" "at its last step"
 is "$(run_attempts)" 1 "in one attempt"
 ok "the journal says done" run_has '.event=="done"'
+nok "and of no loss" run_has '.event=="watcher_lost"'
 ok "the loss fell" jq -se '(first.loss) > 1.1 * (last.loss)' "$RUN"/attempts/0001/metrics.jsonl
 supervised=$(run_weights "$RUN")
 

@@ -78,6 +78,13 @@ config again
 train again
 is "$(digest again)" "$want" "the same plan gives the same bits"
 
+# Threads of a rank are those of the first start, whatever host comes next.
+config cores train.steps=1
+sed -i '/blas_threads/d' cores.yaml
+taskset -c 0 bash -c "$(declare -f train); BUILD=$BUILD; train cores"
+train cores
+is "$(grep -c ' 1 threads a rank' cores.log)" 2 "threads of a rank stay those of the first start"
+
 config half train.steps=12
 train half
 is $? 0 "half of the steps"
