@@ -37,7 +37,6 @@ run_ranks() { # ranks log
             MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 KOBOSHI_SET="$more" \
             setsid "$train" --config "$2.yaml" >>"$2.log" 2>&1 &
         pids+=($!)
-        [ "$1" -gt 1 ] || unset RANK
     done
     for ((tick = 0; tick < ${LIMIT:-90} * 4; tick++)); do
         sleep 0.25
