@@ -78,10 +78,13 @@ void site_look(const struct conf *conf, const struct comm_place *place,
                struct site *ret)
 {
     int local = place->local_size > 0 ? place->local_size : 1;
+    int gpus = ops_cuda() ? count_gpus() : 0;
     *ret = (struct site){
         .nodes = (place->size + local - 1) / local,
         .ranks_per_node = local,
-        .gpus_per_node = ops_cuda() ? count_gpus() : 0,
+        /* those of the ranks that were started: one may train beside
+         * others' GPUs */
+        .gpus_per_node = gpus < local ? gpus : local,
         .cores_per_rank = (int)(sysconf(_SC_NPROCESSORS_ONLN) / local),
         .disk_free_bytes = -1,
         .slurmd_timeout_s = -1, .requeue_delay_s = -1,

@@ -8,10 +8,10 @@
 # peer's script, - for none. SHAPE: name:micro:accum:peer_micro:peer_accum, the
 # name a preset, then keys of run.yaml with ; between if need be. RANKS: numbers
 # of GPUs, one rank each, wired by torchrun's names. Each side's median of the
-# steps after warm-up; a JSON line a shape and number on stdout, logs in OUT.
+# steps after the fifth; a JSON line a shape and number on stdout, logs in OUT.
 train=$1 prefix=$2 out=$3 peer=$4
 shift 4
-STEPS=${STEPS:-14} WARM=${WARM:-5} RANKS=${RANKS:-1}
+STEPS=${STEPS:-14} RANKS=${RANKS:-1}
 mkdir -p "$out"
 
 config() { # name micro accum seq ranks
@@ -48,10 +48,17 @@ run_ranks() { # ranks log
     wait "${pids[@]}" 2>/dev/null
 }
 
-median_ms() {
-    tail -q -n +$((WARM + 1)) "$work"/attempts/*/metrics.jsonl 2>/dev/null |
-        sed 's/.*"iteration_ms":\([0-9.]*\).*/\1/' | sort -n |
-        awk '{x[NR] = $1} END {print x[int((NR + 1) / 2)] + 0}'
+# The shape's JSON line, from its metrics; the machine has no awk.
+result() { # name ranks tokens_a_step memory peer_tokens metrics
+    python3 - "$@" <<'EOF'
+import json, statistics, sys
+name, ranks, tokens, mib, peer = sys.argv[1], *(int(x or 0) for x in sys.argv[2:6])
+rows = [json.loads(line) for line in open(sys.argv[6])][5:]
+ms = statistics.median(r["iteration_ms"] for r in rows)
+rate = tokens / ms * 1e3
+print(json.dumps(dict(shape=name, gpus=ranks, steps=len(rows), ms=round(ms, 1), tok_s=round(rate), mib=mib,
+                      peer_tok_s=peer, ratio=round(rate / peer, 3) if peer else None)))
+EOF
 }
 
 peer_tokens() { # name micro accum ranks log
@@ -70,16 +77,11 @@ for shape in "$@"; do
         log=$out/$name.$ranks
         config "$name" "$micro" "$accum" "$seq" "$ranks" >"$log.yaml"
         run_ranks "$ranks" "$log"
-        ms=$(median_ms)
         cp "$work"/attempts/*/metrics.jsonl "$log.jsonl" 2>/dev/null
         theirs=0
         [ "$peer" = - ] || theirs=$(peer_tokens "$name" "$peer_micro" "$peer_accum" "$ranks" "$log")
-        awk -v n="$name" -v g="$ranks" -v ms="$ms" -v tok=$((micro * accum * seq * ranks)) \
-            -v peer="${theirs:-0}" -v mib="$memory" 'BEGIN {
-            t = ms > 0 ? tok / ms * 1e3 : 0
-            printf "{\"shape\":\"%s\",\"gpus\":%d,\"ms\":%.1f,\"tok_s\":%.0f,\"mib\":%d,\"peer_tok_s\":%d,\"ratio\":%.3f}\n",
-                n, g, ms, t, mib, peer, peer > 0 ? t / peer : 0 }' | tee -a "$out/speed.jsonl"
-        [ "$ms" != 0 ] || tail -n 3 "$log.log"
+        result "$name" "$ranks" $((micro * accum * seq * ranks)) "$memory" "$theirs" "$log.jsonl" |
+            tee -a "$out/speed.jsonl" || tail -n 3 "$log.log"
         rm -rf "$work"
     done
 done
