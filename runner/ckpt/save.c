@@ -128,6 +128,8 @@ struct ckpt *ckpt_open(struct comm *comm, const struct plan *plan,
     }
     c->writer.layout = &c->layout;
     c->writer.memory = c->memory;
+    /* Touched now, or the first snapshot would wait for every page. */
+    memset(c->memory, 0, (size_t)c->layout.memory_bytes);
     layout_put_headers(&c->layout, c->memory);
     if (start_thread(c, err))
         goto fail;

@@ -414,7 +414,8 @@ int verb_ckpt(int argc, char **argv)
     if (!part || argc - optind > 2) {
         if (optind < argc)
             fprintf(stderr, "koboshi ckpt: '%s': not list, show, verify, "
-                            "digest or export, or too many names\n", argv[optind]);
+                            "digest or export, or too many names\n",
+                    argv[optind]);
         fputs(usage, stderr);
         return KB_EXIT_REQUEST;
     }
