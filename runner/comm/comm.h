@@ -1,7 +1,8 @@
 /* comm - ranks, groups, control messages and collectives.
  *
- * Two tables. Control: small messages with deadlines, over PMIx, TCP or
- * nothing (a single rank): never over what may be broken. Collectives: NCCL on
+ * Two tables. Control: small messages with deadlines, over TCP through
+ * rank 0 (PMIx or MASTER_ADDR says where it listens) or nothing (a single
+ * rank): never over what may be broken. Collectives: NCCL on
  * GPUs, MPI on CPUs (MPI moves the bytes, Koboshi adds in rank order, so that
  * sharding and buckets do not change bits). A single rank needs neither.
  * Groups are built once from the plan; at size 1 every collective is a no-op.

@@ -45,7 +45,7 @@ struct nccl {
     ncclResult_t failed;
 };
 
-/* ---- Calls that may be in progress ---------------------------------------- */
+/* ---- Calls that may be in progress ------------------------------------- */
 
 static int tell(struct nccl *n, ncclResult_t rc, const char *what,
                 struct err *err)
@@ -80,7 +80,7 @@ static int settle(struct nccl *n, ncclComm_t comm, ncclResult_t rc,
     return rc == ncclSuccess ? 0 : tell(n, rc, what, err);
 }
 
-/* ---- The guard ------------------------------------------------------------ */
+/* ---- The guard --------------------------------------------------------- */
 
 /* Not while the step loop is inside a call, unless that call hangs. */
 static void abort_all(struct nccl *n)
@@ -147,7 +147,7 @@ static int start_guard(struct nccl *n, struct err *err)
     return 0;
 }
 
-/* ---- Opening -------------------------------------------------------------- */
+/* ---- Opening ----------------------------------------------------------- */
 
 static int run_unique_id(void *arg)
 {
@@ -236,7 +236,7 @@ fail:
     return err_prefix(err, "comm");
 }
 
-/* ---- Closing -------------------------------------------------------------- */
+/* ---- Closing ----------------------------------------------------------- */
 
 static int run_abort(void *arg)
 {
@@ -283,7 +283,7 @@ static void nccl_close(void *self, bool orderly)
         free(n);
 }
 
-/* ---- The table ------------------------------------------------------------ */
+/* ---- The table --------------------------------------------------------- */
 
 static int type_of(enum dtype dtype, ncclDataType_t *ret, struct err *err)
 {

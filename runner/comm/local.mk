@@ -7,6 +7,7 @@ libkb_comm_a_SOURCES = runner/comm/comm.h runner/comm/tables.h \
 	runner/comm/wire.c runner/comm/wire.h \
 	runner/comm/proof.c runner/comm/proof.h \
 	runner/comm/server.c runner/comm/server.h \
+	runner/comm/server_private.h runner/comm/requests.c \
 	runner/comm/tcp.c runner/comm/tcp.h \
 	runner/comm/control_single.c runner/comm/control_env.c \
 	runner/comm/control_pmix.c \
