@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { BLOCK_BYTES = 1 << 20 };
 
 /* Each reads standard input and writes standard output with -dc. */
@@ -88,13 +86,14 @@ static int start_unpacker(struct input *in, struct err *err)
 {
     posix_spawn_file_actions_t actions;
     char *argv[] = {(char *)in->packing->program, "-dc", NULL};
+    char *no_env[] = {NULL}; /* found by our PATH; it needs nothing else */
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
         return err_set_errno(err, "data: cannot make a pipe");
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in->file_fd, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int rc = posix_spawnp(&in->pid, argv[0], &actions, NULL, argv, environ);
+    int rc = posix_spawnp(&in->pid, argv[0], &actions, NULL, argv, no_env);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (!rc) {

@@ -48,6 +48,7 @@ FILENAME ~ /Derived/ && ($2 ~ /^ NFC_QC/ || $2 ~ /^ Full_Composition_Excl/) {
 END {
     print "/* nfc_table - made by nfc_table.awk from Unicode " version
     print " * (unicode.org/license); do not edit. */"
+    print "#include <stdint.h>\n"
     print "static const struct {"
     print "    uint32_t code;"
     print "    uint8_t class;"

@@ -1,5 +1,7 @@
 /* nfc_table - made by nfc_table.awk from Unicode 15.0.0
  * (unicode.org/license); do not edit. */
+#include <stdint.h>
+
 static const struct {
     uint32_t code;
     uint8_t class;

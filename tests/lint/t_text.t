@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lint.sh"
 mapfile -t sources < <(lint_files spank runner kernels health tests)
 
-long=$(wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 800 {print $2 " has " $1 " lines"}')
+# Tables that a script makes (NAME_table.awk beside them) are not read.
+long=$(wc -l "${sources[@]}" | awk '$2 !~ /total|_table\.h$/ && $1 > 800 {print $2 " has " $1 " lines"}')
 is "$long" "" "no file is longer than 800 lines"
 wc -l "${sources[@]}" |
     awk '$2 != "total" && $1 > 500 && $1 <= 800 {print "# look twice: " $2 " has " $1 " lines"}'
