@@ -168,7 +168,8 @@ static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
 {
     int64_t *value = gpu->value;
     unsigned long long reasons;
-    struct nvml_memory memory;
+    struct nvml_memory_2 memory = {.version = NVML_MEMORY_2};
+    struct nvml_memory older;
     unsigned u, other;
 #define NUMBER(function, which)                                                \
     if (ASK(function, d, &u))                                                  \
@@ -191,8 +192,10 @@ static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
         value[GPU_TEMPERATURE_SLOWDOWN] = u;
     if (ASK(mig, d, &u, &other))
         value[GPU_MIG] = u;
-    if (ASK(memory, d, &memory))
+    if (ASK(memory_2, d, &memory))
         value[GPU_MEMORY_USED] = (int64_t)memory.used;
+    else if (ASK(memory, d, &older))
+        value[GPU_MEMORY_USED] = (int64_t)older.used;
 }
 
 static void read_links(struct nvml *nvml, nvml_device d, struct gpu *gpu)

@@ -33,6 +33,13 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 
+/* The newer one, in which used leaves out what the driver keeps. */
+struct nvml_memory_2 {
+    unsigned version; /* NVML_MEMORY_2 */
+    unsigned long long total, reserved, free, used;
+};
+#define NVML_MEMORY_2 ((unsigned)sizeof(struct nvml_memory_2) | 2u << 24)
+
 struct nvml_field {
     unsigned field, scope;
     long long time_us, latency_us;
@@ -137,6 +144,8 @@ enum {
       (nvml_device, unsigned *, unsigned *))                                   \
     F(memory, "nvmlDeviceGetMemoryInfo", NULL,                                 \
       (nvml_device, struct nvml_memory *))                                     \
+    F(memory_2, "nvmlDeviceGetMemoryInfo_v2", NULL,                            \
+      (nvml_device, struct nvml_memory_2 *))                                   \
     F(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                    \
       "nvmlDeviceGetComputeRunningProcesses",                                  \
       (nvml_device, unsigned *, void *))

@@ -150,7 +150,10 @@ static void look(const struct gate *gate, struct sbuf *report,
     struct err err = ERR_INIT;
     size_t bytes;
     char *settled = store_read(gate->store, SETTLED_FILE, 0, &bytes);
-    if (settled && strspn(settled, "0123456789.") == bytes && bytes < 24)
+    if (settled)
+        settled[strcspn(settled, "\n")] = 0;
+    if (settled && *settled && strlen(settled) < 24 &&
+        !settled[strspn(settled, "0123456789.")])
         snprintf(after, sizeof after, "--klog-after=%s", settled);
     free(settled);
     const char *argv[] = {path, "--json", "--verdict", "--level", gate->level,

@@ -222,6 +222,16 @@ int nvmlDeviceGetMemoryInfo(nvml_device d, struct nvml_memory *ret)
     return give_long(gpu, GPU_MEMORY_USED, &ret->used);
 }
 
+#ifndef FAKE_OLD
+int nvmlDeviceGetMemoryInfo_v2(nvml_device d, struct nvml_memory_2 *ret)
+{
+    GPU_CALL("memory_2");
+    if (ret->version != NVML_MEMORY_2)
+        return NVML_VERSION_MISMATCH;
+    return give_long(gpu, GPU_MEMORY_USED, &ret->used);
+}
+#endif
+
 static int reasons(nvml_device d, unsigned long long *ret)
 {
     GPU_CALL("clock_reasons");

@@ -22,7 +22,7 @@ report() {
         sed '1s/, [^,]*$//'
 }
 for folder in "$here"/hosts/gpu-*/; do
-    [ -f "$folder/gpus" ] && [ ! -d "$folder/sys" ] && [ ! -f "$folder/site.yaml" ] || continue
+    [ -f "$folder/gpus" ] && [ ! -d "$folder/sys" ] && [ ! -f "$folder/remove" ] && [ ! -f "$folder/site.yaml" ] || continue
     # A lost GPU has no name there; a failure is made below; a record that is
     # broken is no driver.
     grep -qE '^failure|lost|temprature' "$folder/gpus" && continue
@@ -42,6 +42,8 @@ FAKE_NVML=/nonexistent like "$(FAKE_NVML=/nonexistent report "$new")" \
 calls=$(sed -n 's/^ *F(\([a-z_]*\), .*/\1/p' "$here/../../health/nvml_abi.h")
 [ "$(wc -w <<<"$calls")" -gt 30 ]
 is $? 0 "calls are known: $(wc -w <<<"$calls")"
+# memory is asked only where memory_2 is not there.
+calls=$(grep -vx memory <<<"$calls")
 node_calls=" init shutdown driver count "
 for call in $calls; do
     gpu=3

@@ -121,6 +121,45 @@ is "$(calls node3)" 2 "the epilog looked again"
 is "$(reason node3)" "mine: do not touch" "another's reason stands"
 scontrol update NodeName=node3 State=UNDRAIN
 
+# The real koboshi-health on recorded hosts and a driver that hangs.
+hosts=$CLUSTER_TREE/tests/health/hosts
+cp -r "$hosts/good" "$CLUSTER_DIR/xid"
+cp "$hosts/klog-xids/dev/kmsg" "$CLUSTER_DIR/xid/dev/kmsg"
+# really NODE OPTIONS...
+really() {
+    local node=$1
+    shift
+    echo "exec $CLUSTER_BUILD/koboshi-health \"\$@\" $*" >"$fake/answer.$node"
+}
+all_well
+lib=$CLUSTER_BUILD/tests/health/libfake_nvml.so
+if [ -f "$lib" ]; then
+    {
+        echo "export FAKE_NVML=$hosts/gpu-good/gpus FAKE_FAULT='temperature 3 hangs'"
+        echo "exec $CLUSTER_BUILD/koboshi-health \"\$@\" --nvml $lib --patience 0.2"
+    } >"$fake/answer.node2"
+    SECONDS=0
+    ok "a driver that hangs" job -N1 -w node2
+    like "$(cat "$CLUSTER_DIR/out")" '"evidence": "longer than .*NVML temperature of gpu 3' \
+        "is a finding, with the call"
+    [ $SECONDS -lt 15 ]
+    is $? 0 "and holds the job for its deadline at most ($SECONDS s)"
+    settled
+    is "$(state node2)" idle "and drains nothing"
+else
+    skip "no stand-in for the driver"
+fi
+really node4 --replay "$CLUSTER_DIR/xid"
+ok "an Xid 79 in the kernel log" job -N1 -w node4
+settled
+is "$(reason node4)" "koboshi: klog-xid-fatal 0000:3b:00" "drains, naming the GPU"
+scontrol update NodeName=node4 State=UNDRAIN
+cluster_enter node4 rm -f /run/koboshi/last.gate.json
+cluster_enter node4 sh -c 'echo 900000 >/run/koboshi/klog.after'
+ok "after a drain and a repair" job -N1 -w node4
+settled
+is "$(state node4)" idle "the old line does not drain it again"
+
 # All at once: a dead file server.
 all_well
 for i in 1 2 3 4 5; do answer node$i fail 5 server-dead nfs1; done
