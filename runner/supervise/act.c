@@ -28,6 +28,11 @@ static void tell_all(struct sup *sup, const char *type, int sig)
                          json_pack("{s:s, s:i}", "type", type, "signal", sig));
 }
 
+void act_ask_checkpoint(struct sup *sup)
+{
+    tell_all(sup, "signal", SIGUSR2);
+}
+
 void act_ask_save(struct sup *sup)
 {
     sup->save_asked = true;
@@ -207,9 +212,15 @@ enum next act(struct sup *sup, const struct diagnosis *d,
         act_give_up_node(sup, d);
         act_end_ranks(sup);
         return NEXT_AGAIN;
+    case ACTION_SHRINK:
+        act_give_up_node(sup, d);
+        sup->needed = sup_fewer_nodes(sup, d->node);
+        sup->ranks_n = sup->needed * sup->facts.ranks_per_node;
+        story_say(sup, "goes on with %d nodes", sup->needed);
+        act_end_ranks(sup);
+        return NEXT_AGAIN;
     case ACTION_RELAUNCH:
     case ACTION_ROLL_BACK:
-    case ACTION_SHRINK:
         act_end_ranks(sup);
         return NEXT_AGAIN;
     default:

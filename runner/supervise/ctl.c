@@ -58,6 +58,8 @@ static enum ctl_state state_of(uint32_t job_state)
         return CTL_CANCELLED;
     case JOB_PREEMPTED:
         return CTL_PREEMPTED;
+    case JOB_TIMEOUT:
+        return CTL_TIMEOUT;
     default:
         return CTL_OTHER;
     }
@@ -71,8 +73,12 @@ static char *copy(const char *text)
 int ctl_load_job(uint32_t id, struct ctl_job *ret, struct err *err)
 {
     job_info_msg_t *msg = NULL;
-    if (slurm_load_job(&msg, id, SHOW_DETAIL))
+    if (slurm_load_job(&msg, id, SHOW_DETAIL)) {
+        if (errno == ESLURM_INVALID_JOB_ID)
+            return err_set_class(err, ERR_REQUEST,
+                                 "slurm: job %u is not known any more", id);
         return fail(err, errno, "cannot ask about the job");
+    }
     /* An array gives all its tasks: ours is the one with this id. */
     const slurm_job_info_t *info = NULL;
     for (uint32_t i = 0; i < msg->record_count; i++)
@@ -80,7 +86,8 @@ int ctl_load_job(uint32_t id, struct ctl_job *ret, struct err *err)
             info = &msg->job_array[i];
     int rc = 0;
     if (!info) {
-        rc = err_set(err, "slurm: job %u is not known any more", id);
+        rc = err_set_class(err, ERR_REQUEST,
+                           "slurm: job %u is not known any more", id);
         goto out;
     }
     *ret = (struct ctl_job){
@@ -124,6 +131,8 @@ int ctl_requeue(uint32_t id, struct err *err)
         return 0;
     if (code == -1)
         code = errno;
+    if (code == ESLURM_JOB_PENDING)
+        return 0; /* somebody else was quicker */
     if (code == ESLURM_BATCH_ONLY || code == ESLURM_DISABLED)
         return err_set_class(err, ERR_REQUEST,
                              "slurm: the job cannot be requeued: %s; submit "

@@ -13,7 +13,7 @@
 #include "runner/base/err.h"
 
 enum ctl_state { CTL_PENDING, CTL_RUNNING, CTL_SUSPENDED, CTL_CANCELLED,
-                 CTL_PREEMPTED, CTL_OTHER };
+                 CTL_PREEMPTED, CTL_TIMEOUT, CTL_OTHER };
 
 struct ctl_job {
     uint32_t id, array_job, array_task;
@@ -35,6 +35,7 @@ struct ctl_node {
 
 /* Refuses a libslurm of another major version than that built against. */
 int ctl_check(struct err *err);
+/* ERR_REQUEST: Slurm knows no such job (any more). */
 int ctl_load_job(uint32_t id, struct ctl_job *ret, struct err *err);
 void ctl_job_release(struct ctl_job *job);
 int ctl_load_node(const char *name, struct ctl_node *ret, struct err *err);

@@ -158,6 +158,7 @@ static void judge(struct sup *sup, const struct diagnosis *d,
                               sup->plan.restart_refill_s, clock_wall_s()),
         .repeated =
             budget_repeated(&sup->history, d->signature, sup->ckpt_step),
+        .elastic = sup->plan.elastic && sup_fewer_nodes(sup, d->node) > 0,
         .can_requeue = sup->job.batch && sup->job.requeue,
         .save_asked = sup->save_asked,
         .wireups = budget_wireups(&sup->history),
@@ -336,6 +337,20 @@ static int count_in(const char *text)
     return n > 0 ? n : 0;
 }
 
+/* The fewest in "4(x2),8". */
+static int fewest_cpus(const char *text)
+{
+    int fewest = 0;
+    while (text && *text) {
+        int n = atoi(text);
+        if (n > 0 && (!fewest || n < fewest))
+            fewest = n;
+        text = strchr(text, ',');
+        text += text != NULL;
+    }
+    return fewest;
+}
+
 static int main_supervisor(const char *config, char **program)
 {
     struct err err = ERR_INIT;
@@ -343,14 +358,20 @@ static int main_supervisor(const char *config, char **program)
     static char *trainer_argv[2];
     int gpus = count_in(getenv("SLURM_GPUS_PER_NODE"));
     int per_node = (int)env_number("SLURM_NTASKS_PER_NODE", gpus ? gpus : 1);
+    per_node = per_node > 0 ? per_node : 1;
+    /* Equal on all nodes, so that a spare changes nothing. */
+    int cpus = (int)env_number("SLURM_CPUS_PER_TASK", 0);
+    if (cpus < 1)
+        cpus = fewest_cpus(getenv("SLURM_JOB_CPUS_PER_NODE")) / per_node;
     struct sup_facts facts = {
         .config = config,
         .user_exclude = env_or(KB_ENV_USER_EXCLUDE, ""),
         .node_name = env_or("SLURMD_NODENAME", ""),
         .job = env_number("SLURM_JOB_ID", 0),
-        .ranks_per_node = per_node > 0 ? per_node : 1,
+        .ranks_per_node = per_node,
         .gpus_per_node = gpus,
         .cpus_per_rank = (int)env_number("SLURM_CPUS_PER_TASK", 0),
+        .step_cpus = cpus > 0 ? cpus : 1,
         .program = program,
         .environment = environ,
         .say = say,

@@ -37,7 +37,8 @@ struct sup_facts { /* from the environment and the command line; borrowed */
     long job;
     int ranks_per_node;
     int gpus_per_node;
-    int cpus_per_rank;          /* 0: as Slurm gives */
+    int cpus_per_rank;          /* as the user said; 0: did not */
+    int step_cpus;              /* of the allocation, for each rank's task */
     char **program;             /* NULL-ended: the trainer and its arguments */
     char **environment;
     void (*say)(const char *line); /* a line for people */
@@ -50,7 +51,7 @@ struct sup_node {
     char address[256];
     int slurmd_port, cpus;
     enum node_role role;
-    bool up;             /* its watcher is connected */
+    bool up, seen;       /* its watcher is connected; was, ever */
     bool asked, ready;   /* prepare was sent, was answered well */
     bool trained;        /* it trains, or did, in this attempt */
     bool bad;            /* unfit, lost or excluded: never used again */
@@ -130,7 +131,7 @@ struct sup {
     double comment_due_s, comment_last_s;
     char comment[300], incident[200];
     struct node_child asking;   /* Slurm, in a child */
-    bool asking_failed;
+    int asking_failed;          /* times in a row */
 };
 
 /* ---- sup_open.c --------------------------------------------------------- */
@@ -146,7 +147,6 @@ void sup_set_end(struct sup *sup, const struct ctl_job *job);
 void sup_pump(struct sup *sup, double wait_s);
 
 /* ---- sup_nodes.c -------------------------------------------------------- */
-int sup_start_watchers(struct sup *sup, struct err *err);
 /* Prepares all usable nodes for the attempt and chooses who trains. 0 with
  * roles set; 1: not enough good ones, diagnosis set; -1. */
 int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err);
@@ -154,6 +154,9 @@ int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err);
 json_t *sup_prepare_message(const struct sup *sup, const char *type,
                             bool preflight);
 int sup_good_spares(const struct sup *sup);
+/* The most nodes that could train without `but`, at least the plan's
+ * min_nodes and of a number that the plan accepts; 0: none, or not allowed. */
+int sup_fewer_nodes(const struct sup *sup, const char *but);
 void sup_node_out(struct sup *sup, int node, const char *why);
 /* Looks after lost connections; index of a node that is known to be lost, with
  * the diagnosis, or -1. */
@@ -178,6 +181,7 @@ void act_give_up_node(struct sup *sup, const struct diagnosis *diagnosis);
 /* If its watcher still listens: kill your ranks, and go. */
 void act_dismiss(struct sup *sup, int node);
 void act_end_ranks(struct sup *sup);
+void act_ask_checkpoint(struct sup *sup); /* and go on */
 void act_ask_save(struct sup *sup);
 int act_rewatch(struct sup *sup, int node, struct err *err);
 

@@ -24,6 +24,7 @@
 #include "runner/supervise/launch.h"
 
 #define WATCHERS_UP_S 30.0   /* for the first of them to come */
+#define WATCHERS_TRIES 3
 #define READY_S 75.0         /* its own deadlines are shorter */
 #define PROBE_AGAIN_S 0.5
 #define PROBE_S 1.5
@@ -32,6 +33,8 @@
 void sup_node_out(struct sup *sup, int i, const char *why)
 {
     struct sup_node *node = &sup->nodes[i];
+    if (!sup->launched && !node->bad)
+        story_say(sup, "%s is left out: %s", node->name, why);
     act_dismiss(sup, i);
     node->bad = true;
     node->ready = node->asked = node->up = false;
@@ -54,7 +57,7 @@ int sup_good_spares(const struct sup *sup)
 
 /* ---- Watchers ----------------------------------------------------------- */
 
-int sup_start_watchers(struct sup *sup, struct err *err)
+static int start_watchers(struct sup *sup, struct err *err)
 {
     const char **names = calloc((size_t)sup->nodes_n + 1, sizeof *names);
     const char **out = calloc((size_t)sup->nodes_n + 1, sizeof *out);
@@ -73,7 +76,7 @@ int sup_start_watchers(struct sup *sup, struct err *err)
     for (int i = 0; i < sup->nodes_n; i++)
         if (sup->nodes[i].bad)
             out[launch.exclude_n++] = sup->nodes[i].name;
-        else
+        else if (!sup->nodes[i].up)
             names[launch.nodes_n++] = sup->nodes[i].name;
     if (attempt_path(sup->run_dir, sup->attempt,
                      KB_ATTEMPT_LOGS_DIR "/watchers.log", log, sizeof log, err))
@@ -100,9 +103,31 @@ static void await_watchers(struct sup *sup)
     while (!all_up(sup) && clock_mono_s() < until && !sup->term_seen &&
            !sup->watchers.ended)
         sup_pump(sup, 0.1);
+    for (double wait = clock_mono_s() + 1;
+         sup->watchers.ended && clock_mono_s() < wait;)
+        sup_pump(sup, 0.1);
+}
+
+/* A node that died unseen before the job began takes the srun of all watchers
+ * down with it: those that came up are started again without it. */
+static int raise_watchers(struct sup *sup, struct err *err)
+{
+    for (int tries = 0; tries < WATCHERS_TRIES; tries++) {
+        if (start_watchers(sup, err))
+            return -1;
+        await_watchers(sup);
+        if (all_up(sup) || sup->term_seen)
+            return 0;
+        for (int i = 0; i < sup->nodes_n; i++)
+            if (!sup->nodes[i].bad && !sup->nodes[i].seen)
+                sup_node_out(sup, i, "its watcher did not come up");
+        if (all_up(sup))
+            return 0;
+    }
     for (int i = 0; i < sup->nodes_n; i++)
-        if (!sup->nodes[i].bad && !sup->nodes[i].up && !sup->term_seen)
-            sup_node_out(sup, i, "its watcher did not come up");
+        if (!sup->nodes[i].bad && !sup->nodes[i].up)
+            sup_node_out(sup, i, "its watcher does not stay up");
+    return 0;
 }
 
 /* Who they are to ask when they do not hear this supervisor any more. */
@@ -206,12 +231,23 @@ static void not_enough(struct sup *sup, struct diagnosis *ret)
     classify_plain(CAUSE_LAUNCH, "", "not enough nodes", ret);
 }
 
+/* Connections that were just lost: back, or given up. */
+static int settle_lost(struct sup *sup)
+{
+    struct diagnosis lost;
+    double until = clock_mono_s() + REWATCH_S + PROBE_S;
+    while (!all_up(sup) && !sup->term_seen && clock_mono_s() < until) {
+        sup_pump(sup, 0.1);
+        sup_lost_node(sup, &lost);
+    }
+    return 0;
+}
+
 int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err)
 {
     bool first = !sup->watchers.pid;
-    if (first && sup_start_watchers(sup, err))
+    if (first ? raise_watchers(sup, err) : settle_lost(sup))
         return -1;
-    await_watchers(sup);
     introduce_peers(sup);
     ask_all(sup, first && strcmp(sup->plan.health, "off"));
     double until = clock_mono_s() + READY_S;

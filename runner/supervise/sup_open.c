@@ -76,18 +76,15 @@ static int keep_effective(struct sup *sup, struct conf *conf, struct err *err)
     return rc;
 }
 
-static int open_plan(struct sup *sup, struct err *err)
+/* The nodes repeat the whole plan in preflight; here it is made for the
+ * numbers, with what this host can see. spares -1: the plan's. */
+static int make_plan(const struct sup *sup, const struct conf *conf, int nodes,
+                     int spares, struct plan *ret, struct err *err)
 {
-    struct conf *conf = plan_conf_open(sup->facts.config, err);
-    if (!conf || plan_conf_recall(conf, err)) {
-        conf_destroy(conf);
-        return -1;
-    }
-    /* The nodes repeat the whole plan in preflight; here it is made for the
-     * numbers, with what this host can see. */
+    struct plan_notes notes = {0};
     struct site site = {
-        .nodes = sup->nodes_n,
-        .spares = -1, /* the plan's */
+        .nodes = nodes,
+        .spares = spares,
         .ranks_per_node = sup->facts.ranks_per_node,
         .gpus_per_node = sup->facts.gpus_per_node,
         .cores_per_rank = cores_of_rank(sup),
@@ -96,8 +93,36 @@ static int open_plan(struct sup *sup, struct err *err)
         .max_batch_requeue = -1, .job_requeue = -1, .kill_wait_s = -1,
         .submit = true, /* unseen is a warning, repeated on the nodes */
     };
-    struct plan_notes notes = {0};
-    int rc = plan_make(conf, &site, &sup->plan, &notes, err);
+    return plan_make(conf, &site, ret, &notes, err);
+}
+
+int sup_fewer_nodes(const struct sup *sup, const char *but)
+{
+    int good = 0, fits = 0;
+    struct conf *conf = sup->plan.elastic
+                            ? plan_conf_open(sup->facts.config, NULL)
+                            : NULL;
+    struct plan *plan = conf ? malloc(sizeof *plan) : NULL;
+    for (int i = 0; i < sup->nodes_n; i++)
+        good += !sup->nodes[i].bad && sup->nodes[i].up &&
+                strcmp(sup->nodes[i].name, but);
+    for (int n = good; plan && !fits && n >= 1 && n >= sup->plan.min_nodes;
+         n--)
+        if (!make_plan(sup, conf, n, 0, plan, NULL))
+            fits = n;
+    free(plan);
+    conf_destroy(conf);
+    return fits;
+}
+
+static int open_plan(struct sup *sup, struct err *err)
+{
+    struct conf *conf = plan_conf_open(sup->facts.config, err);
+    if (!conf || plan_conf_recall(conf, err)) {
+        conf_destroy(conf);
+        return -1;
+    }
+    int rc = make_plan(sup, conf, sup->nodes_n, -1, &sup->plan, err);
     if (!rc) {
         str_copy(sup->run_dir, sizeof sup->run_dir, sup->plan.run_dir);
         rc = file_make_dirs(sup->run_dir, 0700, err);
@@ -208,8 +233,13 @@ static int refuse_second_user(struct sup *sup, struct err *err)
         if (p->judged || !p->started || p->job == (uint32_t)sup->facts.job)
             continue;
         struct ctl_job other;
-        if (ctl_load_job(p->job, &other, NULL))
-            continue; /* Slurm knows nothing of it: long gone */
+        struct err why = ERR_INIT;
+        if (ctl_load_job(p->job, &other, &why)) {
+            if (why.class == ERR_REQUEST)
+                continue; /* long gone */
+            *err = why;
+            return -1;
+        }
         bool lives = other.state == CTL_RUNNING ||
                      other.state == CTL_SUSPENDED ||
                      other.state == CTL_PENDING;

@@ -230,7 +230,7 @@ static void on_up(struct sup *sup, const struct station_event *ev)
         act_dismiss(sup, ev->node);
         return;
     }
-    node->up = true;
+    node->up = node->seen = true;
     node->lost_s = node->rewatch_s = node->answered_s = 0;
     if (node->probe_fd >= 0)
         close(node->probe_fd);

@@ -93,9 +93,11 @@ void sup_status_turn(struct sup *sup)
             sup_set_end(sup, &job);
         }
         const char *problem = json_string_or(answer, "problem", err.msg);
-        if (*problem && !sup->asking_failed)
+        /* Once is nothing: Slurm may be busy with the job's start. */
+        if (*problem && ++sup->asking_failed == 2)
             story_say(sup, "warning: %s", problem);
-        sup->asking_failed = *problem;
+        else if (!*problem)
+            sup->asking_failed = 0;
         json_decref(answer);
         return;
     }

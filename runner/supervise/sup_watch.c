@@ -46,7 +46,7 @@ static int launch_ranks(struct sup *sup, struct err *err)
     struct launch launch = {
         .nodes = names, .exclude = out,
         .ranks_per_node = sup->facts.ranks_per_node,
-        .cpus_per_rank = sup->facts.cpus_per_rank,
+        .cpus_per_rank = sup->facts.step_cpus,
         .attempt = sup->attempt, .run_dir = sup->run_dir,
         .environment = sup->facts.environment,
         .output = sup->log_path, .program = sup->facts.program,
@@ -94,8 +94,9 @@ static enum cause ask_slurm_why(struct sup *sup)
         cause = CAUSE_PREEMPTED;
     else if (job.state == CTL_PENDING)
         cause = CAUSE_REQUEUED;
-    else if (job.state == CTL_RUNNING && job.end_s > 0 &&
-             job.end_s <= clock_wall_s() + 1)
+    else if (job.state == CTL_TIMEOUT ||
+             (job.state == CTL_RUNNING && job.end_s > 0 &&
+              job.end_s <= clock_wall_s() + 1))
         cause = CAUSE_TIME_LIMIT;
     ctl_job_release(&job);
     return cause;
@@ -280,16 +281,34 @@ static int look_at_stall(struct sup *sup, struct diagnosis *ret)
     return judge_stall(sup, ret);
 }
 
+/* A node that a look found unfit still trains: save first, lose nothing. */
 static int look_at_health(struct sup *sup, struct diagnosis *ret)
 {
-    int i = sup->unfit_node;
-    if (i < 0)
+    struct sup_node *node = sup->unfit_node < 0 ? NULL
+                                                : &sup->nodes[sup->unfit_node];
+    if (!node || sup->save_asked)
         return 0;
+    if (node->role == ROLE_TRAIN) {
+        story_say(sup, "%s is unfit (%s); asking the ranks to save and stop",
+                  node->name, node->why);
+        act_ask_save(sup);
+        sup->save_until_s = clock_mono_s() + SAVE_S;
+        return 0;
+    }
+    classify_node(CAUSE_NODE_UNFIT, node->name, 0, node->why, ret);
     sup->unfit_node = -1;
-    classify_node(CAUSE_NODE_UNFIT, sup->nodes[i].name, 0, sup->nodes[i].why,
-                  ret);
-    ret->seen_s = clock_mono_s();
     return 1;
+}
+
+/* The save that was asked for is over, and this is what it was for. */
+static void saved_for(struct sup *sup, struct diagnosis *d)
+{
+    if (sup->unfit_node < 0 ||
+        (d->cause != CAUSE_SAVED && d->cause != CAUSE_TIME_LIMIT))
+        return;
+    const struct sup_node *node = &sup->nodes[sup->unfit_node];
+    classify_node(CAUSE_NODE_UNFIT, node->name, 0, node->why, d);
+    sup->unfit_node = -1;
 }
 
 /* srun's last complaint in the ranks' output. */
@@ -335,15 +354,32 @@ static int look_at_launch(struct sup *sup, struct diagnosis *ret)
     return 0;
 }
 
+/* USR1 comes from Slurm by --signal, up to a minute early, or from a person:
+ * a checkpoint now. Whether to stop is for the time limit to say. */
+static void look_at_usr1(struct sup *sup)
+{
+    if (!sup->usr1_seen)
+        return;
+    sup->usr1_seen = 0;
+    if (sup->save_asked)
+        return;
+    story_event(sup, KB_EV_SIGNAL,
+                json_pack("{s:s, s:s}", "signal", "USR1", "why",
+                          "a checkpoint is wanted"));
+    story_say(sup, "USR1 came; asking the ranks for a checkpoint");
+    act_ask_checkpoint(sup);
+    sup->comment_due_s = clock_mono_s(); /* the limit may have changed */
+}
+
 static int look_at_time(struct sup *sup, struct diagnosis *ret)
 {
-    bool due = sup->end_due_s > 0 && clock_wall_s() >= sup->end_due_s;
-    if ((due || sup->usr1_seen) && !sup->save_asked) {
-        const char *why = due ? "the time limit is near" : "USR1 came";
+    static const char why[] = "the time limit is near";
+    look_at_usr1(sup);
+    if (sup->end_due_s > 0 && clock_wall_s() >= sup->end_due_s &&
+        !sup->save_asked) {
         story_event(sup, KB_EV_SIGNAL,
                     json_pack("{s:s, s:s}", "signal", "USR1", "why", why));
         story_say(sup, "%s; asking the ranks to save and stop", why);
-        sup->usr1_seen = 0;
         act_ask_save(sup);
         sup->save_until_s = clock_mono_s() + SAVE_S;
     }
@@ -371,7 +407,10 @@ void sup_watch(struct sup *sup, struct diagnosis *ret)
     for (;;) {
         sup_pump(sup, TURN_S);
         for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
-            if (looks[i](sup, ret))
+            if (looks[i](sup, ret)) {
+                saved_for(sup, ret);
                 return;
+            } else if (sup->slurm_cause)
+                break; /* what dies now dies of that */
     }
 }
