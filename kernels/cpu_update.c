@@ -85,6 +85,12 @@ enum kstatus cpu_sum_squares(struct exec *ex, double *sum, void *const *data,
     return K_OK;
 }
 
+#ifdef KB_REAL_F64
+#define SQRT sqrt
+#else
+#define SQRT sqrtf
+#endif
+
 struct adamw {
     real *param, *master, *m, *v;
     const real *grad;
@@ -93,29 +99,27 @@ struct adamw {
     real lr, beta1, beta2, eps, correction1, correction2, decay, factor;
 };
 
+/* restrict: the loop is vectorised only when the five arrays are known to be
+ * apart; a parameter that is its own master is not written twice. */
 CLONES static void adamw_rows(const struct adamw *p, int64_t from, int64_t to)
 {
-    real *param = p->param, *master = p->master, *m = p->m, *v = p->v;
-    const real *grad = p->grad;
+    real *restrict master = p->master, *restrict m = p->m, *restrict v = p->v;
+    const real *restrict grad = p->grad;
     real c1 = 1 / p->correction1, c2 = 1 / p->correction2;
-    real keep = 1 - p->lr * p->decay;
+    real keep = 1 - p->lr * p->decay, lr = p->lr, eps = p->eps;
+    real beta1 = p->beta1, beta2 = p->beta2, factor = p->factor;
 
     for (int64_t i = from; i < to; i++) {
-        real g = grad[i] * p->factor;
-        real mi = p->beta1 * m[i] + (1 - p->beta1) * g;
-        real vi = p->beta2 * v[i] + (1 - p->beta2) * g * g;
-        real w;
+        real g = grad[i] * factor;
+        real mi = beta1 * m[i] + (1 - beta1) * g;
+        real vi = beta2 * v[i] + (1 - beta2) * g * g;
         m[i] = mi;
         v[i] = vi;
-        vi = vi * c2;
-#ifdef KB_REAL_F64
-        w = master[i] * keep - p->lr * (mi * c1 / (sqrt(vi) + p->eps));
-#else
-        w = master[i] * keep - p->lr * (mi * c1 / (sqrtf(vi) + p->eps));
-#endif
-        master[i] = w;
-        param[i] = w;
+        master[i] = master[i] * keep - lr * (mi * c1 / (SQRT(vi * c2) + eps));
     }
+    if (p->param != p->master)
+        memcpy(p->param + from, p->master + from,
+               (size_t)(to - from) * sizeof *p->param);
 }
 
 /* Before the update: old = master. One pass more, only when asked for. */

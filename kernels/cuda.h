@@ -9,15 +9,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda_sizes.h"
 #include "kernels/device_backend.h"
 #include "kernels/ops.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* The first part of ex->ws belongs to the matrix products. */
-#define CUDA_LT_BYTES ((size_t)64 << 20)
 
 struct cuda_products; /* cuda_linear.c: handle, descriptors, algorithms */
 struct sdpa;          /* sdpa.h: attention by cuDNN, or NULL */
@@ -113,20 +111,17 @@ enum kstatus cuda_embed_bwd(struct exec *ex, const void *dx,
                             const int32_t *tokens, const int32_t *positions,
                             const struct weight *wte,
                             const struct weight *wpe, int64_t N, int C);
-size_t cuda_embed_ws(int64_t N, int C);
 
 /* Plain attention: any width, for proof and as the fallback. */
 enum kstatus cuda_attn_plain_fwd(struct exec *ex, const struct attn_args *a);
 enum kstatus cuda_attn_plain_bwd(struct exec *ex, const struct attn_args *a,
                                  const struct attn_grad *g);
-size_t cuda_attn_ws(int64_t N, int H);
 enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
                             const void *x, const struct weight *w,
                             const int32_t *labels, const uint8_t *mask,
                             double scale, double z, int64_t N, int V);
 enum kstatus cuda_head_logits(struct exec *ex, void *logits, const void *x,
                               const struct weight *w, int64_t N, int V);
-size_t cuda_head_ws(enum dtype act, int64_t N, int Vp);
 /* One chunk: logits [rows, Vp] to their gradient in place; row [rows][4]. */
 enum kstatus cuda_head_rows(struct exec *ex, void *logits, double *row,
                             const int32_t *labels, const uint8_t *mask,

@@ -327,8 +327,6 @@ enum kstatus cuda_attn_plain_fwd(struct exec *ex, const struct attn_args *a)
     return cuda_launched(ex, "attn_fwd");
 }
 
-size_t cuda_attn_ws(int64_t N, int H) { return sizeof(float) * N * H; }
-
 enum kstatus cuda_attn_plain_bwd(struct exec *ex, const struct attn_args *a,
                                  const struct attn_grad *g)
 {
@@ -339,7 +337,7 @@ enum kstatus cuda_attn_plain_bwd(struct exec *ex, const struct attn_args *a,
     p.dq = g->dq;
     p.dk = g->dk;
     p.dv = g->dv;
-    if (!(p.delta = (float *)cuda_scratch(ex, cuda_attn_ws(p.Nq, a->H))))
+    if (!(p.delta = (float *)cuda_scratch(ex, sizeof(float) * p.Nq * a->H)))
         return cuda_failed(ex, K_NOMEM, "attn_bwd", "scratch too small");
     int sequences = a->cu_seqlens ? a->docs : a->B;
     unsigned rows_q = (unsigned)ceil_div(a->cu_seqlens ? a->doc_max : a->Tq, ROWS);

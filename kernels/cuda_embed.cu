@@ -8,7 +8,7 @@
 
 #include "kernels/cuda_device.cuh"
 
-#define CHUNK 32
+#define CHUNK CUDA_EMBED_CHUNK
 
 /* A token that the table does not hold gives not-a-numbers, not a crash. */
 template <class T, int V>
@@ -135,14 +135,6 @@ static size_t sort_bytes(int64_t N)
     return bytes;
 }
 
-/* The sort's own need is asked from CUB when it runs; 16 bytes a token and 1
- * MiB bound it here, where there may be no GPU. */
-size_t cuda_embed_ws(int64_t N, int C)
-{
-    return 3 * round256(4 * N) + round256(16 * N + (1 << 20)) +
-           sizeof(float) * 2 * C * (N / CHUNK + 1);
-}
-
 static enum kstatus embed_table_bwd(struct exec *ex, const void *dx, const int32_t *index,
                                     const struct weight *w, int64_t N, int C)
 {
@@ -152,7 +144,7 @@ static enum kstatus embed_table_bwd(struct exec *ex, const void *dx, const int32
     int32_t *keys = (int32_t *)scratch, *order = keys + round256(4 * N) / 4;
     int32_t *iota = order + round256(4 * N) / 4;
     char *temp = (char *)iota + round256(4 * N);
-    size_t temp_bytes = round256(16 * N + (1 << 20));
+    size_t temp_bytes = cuda_embed_sort_bytes(N);
     float *part = (float *)(temp + temp_bytes);
     if (sort_bytes(N) > temp_bytes)
         return cuda_failed(ex, K_NOMEM, "embed_bwd", "sort needs more scratch");

@@ -2,31 +2,6 @@
  * chunk live in scratch. */
 #include "kernels/cuda.h"
 
-#define CHUNK_BYTES ((int64_t)1 << 30)
-
-/* Equal chunks of a multiple of 128 tokens, logits within CHUNK_BYTES. */
-static int64_t chunk_rows(enum dtype act, int64_t N, int Vp)
-{
-    int64_t most = CHUNK_BYTES / ((int64_t)Vp * (int64_t)dtype_bytes(act));
-    int64_t chunks;
-
-    most = most < 128 ? 128 : most / 128 * 128;
-    chunks = (N + most - 1) / most;
-    return ((N + chunks - 1) / chunks + 127) / 128 * 128;
-}
-
-static size_t rows_bytes(int64_t rows)
-{
-    return ((size_t)rows * 4 * sizeof(double) + 255) / 256 * 256;
-}
-
-size_t cuda_head_ws(enum dtype act, int64_t N, int Vp)
-{
-    int64_t rows = N > 0 ? chunk_rows(act, N, Vp) : 0;
-
-    return rows_bytes(rows) + (size_t)rows * Vp * dtype_bytes(act);
-}
-
 struct chunk {
     const char *x;
     char *dx;
@@ -69,7 +44,7 @@ enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
                             double scale, double z, int64_t N, int V)
 {
     size_t row_bytes = dtype_bytes(ex->act) * (size_t)w->in;
-    int64_t most = N > 0 ? chunk_rows(ex->act, N, w->out) : 0;
+    int64_t most = cuda_head_rows_n(ex->act, N, w->out);
     struct chunk c = {.scratch_used = cuda_head_ws(ex->act, N, w->out)};
     enum kstatus s = K_OK;
 
@@ -77,7 +52,7 @@ enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
         return K_INVALID;
     if (!(c.row = cuda_scratch(ex, c.scratch_used)))
         return cuda_failed(ex, K_NOMEM, "head_loss", "scratch too small");
-    c.logits = (char *)c.row + rows_bytes(most);
+    c.logits = (char *)c.row + cuda_head_rows_bytes(most);
     for (int64_t n = 0; n < N && !s; n += most) {
         c.rows = N - n < most ? N - n : most;
         c.x = (const char *)x + n * row_bytes;

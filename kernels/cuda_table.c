@@ -72,31 +72,6 @@ static enum kstatus cuda_open(struct exec *ex)
     return s;
 }
 
-static size_t max(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Partial sums of the norms, biases and updates are far below the rest; 32 MiB
- * bound them for any card of up to 256 multiprocessors and C up to 8192. */
-static size_t cuda_workspace(enum dtype act, int64_t N, int C, int F, int H,
-                             int K, int D, int Vp, int B, int T)
-{
-    size_t s = (size_t)32 << 20;
-
-    (void)K, (void)B, (void)T;
-    s = max(s, cuda_head_ws(act, N, Vp));
-    s = max(s, cuda_embed_ws(N, C));
-    s = max(s, cuda_attn_ws(N, H));
-#ifdef HAVE_SDPA
-    if (act == DT_BF16 || act == DT_F16)
-        s = max(s, sdpa_workspace_bytes(B, T, H, K, D, 0));
-#endif
-    /* room to time a product that adds to the largest gradient of a layer */
-    s = max(s, sizeof(float) * C * (size_t)(2 * F > 4 * C ? 2 * F : 4 * C));
-    return CUDA_LT_BYTES + s;
-}
-
 /* cuDNN where it takes the shape, else the plain kernels. */
 static enum kstatus attn_fwd(struct exec *ex, const struct attn_args *a)
 {
@@ -112,15 +87,47 @@ static enum kstatus attn_fwd(struct exec *ex, const struct attn_args *a)
     return cuda_attn_plain_fwd(ex, a);
 }
 
+#ifdef HAVE_SDPA
+/* Some sequences at a time: deterministic, cuDNN's scratch grows with T^2. */
+static enum kstatus sdpa_slices(struct exec *ex, const struct attn_args *a,
+                                const struct attn_grad *g)
+{
+    struct sdpa *sdpa = cuda_state(ex)->sdpa;
+    size_t e = dtype_bytes(ex->act);
+    int slice = cuda_attn_slice(a->B, a->Tq, a->H, a->D, ex->deterministic);
+    enum kstatus s = K_OK;
+
+    if (a->cu_seqlens || a->Tq != a->Tk || a->k_seq != a->Tk)
+        return K_UNSUPPORTED;
+    for (int b = 0; b < a->B && !s; b += slice) {
+        size_t n = (size_t)b * a->Tq * e;
+        struct attn_args part = *a;
+        struct attn_grad grad = {
+            .dout = (const char *)g->dout + n * a->o_row,
+            .dq = (char *)g->dq + n * a->q_row,
+            .dk = (char *)g->dk + n * a->k_row,
+            .dv = (char *)g->dv + n * a->v_row};
+        part.B = slice;
+        part.q = (const char *)a->q + n * a->q_row;
+        part.k = (const char *)a->k + n * a->k_row;
+        part.v = (const char *)a->v + n * a->v_row;
+        part.o = (char *)a->o + n * a->o_row;
+        part.lse = (float *)a->lse + (size_t)b * a->H * a->Tq;
+        s = sdpa_backward(sdpa, ex, &part, &grad);
+    }
+    return s;
+}
+#endif
+
 static enum kstatus attn_bwd(struct exec *ex, const struct attn_args *a,
                              const struct attn_grad *g)
 {
 #ifdef HAVE_SDPA
-    struct sdpa *sdpa = cuda_state(ex)->sdpa;
-    enum kstatus s = sdpa_backward(sdpa, ex, a, g);
+    enum kstatus s = a->lse ? sdpa_slices(ex, a, g) : K_INVALID;
 
     if (s && s != K_UNSUPPORTED)
-        return cuda_failed(ex, s, "attn_bwd", sdpa_error(sdpa));
+        return cuda_failed(ex, s, "attn_bwd",
+                           sdpa_error(cuda_state(ex)->sdpa));
     if (!s)
         return K_OK;
 #endif
@@ -132,7 +139,7 @@ const struct ops ops_cuda_table = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
-    .workspace_bytes = cuda_workspace,
+    .workspace_bytes = cuda_workspace_bytes,
     .linear_fwd = cuda_linear_fwd,
     .linear_bwd = cuda_linear_bwd,
     .norm_fwd = cuda_norm_fwd,

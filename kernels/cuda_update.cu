@@ -135,6 +135,15 @@ struct adamw_one {
     float lr, beta1, beta2, eps, c1, c2, factor, keep;
 };
 
+__device__ static float root(float x)
+{
+    float r;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+/* Root and quotient to 2 ulp: exact ones would cost more than the memory. */
+template <bool STATS>
 __device__ static float adamw_step(const struct adamw_one &a, float g, float w, float &m, float &v,
                                    float *stats)
 {
@@ -142,15 +151,17 @@ __device__ static float adamw_step(const struct adamw_one &a, float g, float w, 
     m = a.beta1 * m + (1 - a.beta1) * g;
     v = a.beta2 * v + (1 - a.beta2) * g * g;
     float vh = v * a.c2;
-    float next = w * a.keep - a.lr * (m * a.c1 / (sqrtf(vh) + a.eps));
-    stats[0] += (next - w) * (next - w);
-    stats[1] += w * w;
-    stats[2] += vh > 0 ? g * g / vh : 0;
+    float next = w * a.keep - a.lr * __fdividef(m * a.c1, root(vh) + a.eps);
+    if (STATS) {
+        stats[0] += (next - w) * (next - w);
+        stats[1] += w * w;
+        stats[2] += vh > 0 ? __fdividef(g * g, vh) : 0;
+    }
     return next;
 }
 
 /* W numbers at i of a tensor. */
-template <class T, class G, int W>
+template <class T, class G, int W, bool STATS>
 __device__ static void adamw_at(const struct adamw_batch &b, int t, int64_t i,
                                 const struct adamw_one &a, float *stats)
 {
@@ -158,11 +169,11 @@ __device__ static void adamw_at(const struct adamw_batch &b, int t, int64_t i,
     const G *grad = (const G *)b.grad[t];
     float g[W], w[W], m[W], v[W];
 
-    if constexpr (W == 8) {
-        load8(g, grad + i);
-        load8(w, b.master[t] + i);
-        load8(m, b.m[t] + i);
-        load8(v, b.v[t] + i);
+    if constexpr (W == 4) {
+        load4(g, grad + i);
+        load4(w, b.master[t] + i);
+        load4(m, b.m[t] + i);
+        load4(v, b.v[t] + i);
     } else {
         g[0] = to_float(grad[i]);
         w[0] = b.master[t][i];
@@ -170,13 +181,13 @@ __device__ static void adamw_at(const struct adamw_batch &b, int t, int64_t i,
         v[0] = b.v[t][i];
     }
     for (int k = 0; k < W; k++)
-        w[k] = adamw_step(a, g[k], w[k], m[k], v[k], stats);
-    if constexpr (W == 8) {
-        store8(b.m[t] + i, m);
-        store8(b.v[t] + i, v);
-        store8(b.master[t] + i, w);
+        w[k] = adamw_step<STATS>(a, g[k], w[k], m[k], v[k], stats);
+    if constexpr (W == 4) {
+        store4(b.m[t] + i, m);
+        store4(b.v[t] + i, v);
+        store4(b.master[t] + i, w);
         if ((void *)param != (void *)b.master[t])
-            store8(param + i, w);
+            store4(param + i, w);
     } else {
         b.m[t][i] = m[0];
         b.v[t][i] = v[0];
@@ -186,7 +197,7 @@ __device__ static void adamw_at(const struct adamw_batch &b, int t, int64_t i,
     }
 }
 
-template <class T, class G>
+template <class T, class G, bool STATS>
 __global__ __launch_bounds__(THREADS) void adamw_kernel(
     const __grid_constant__ struct adamw_batch b, const struct adamw_scalars *scalars,
     const double *factor, double *part)
@@ -209,19 +220,19 @@ __global__ __launch_bounds__(THREADS) void adamw_kernel(
         a.keep = 1 - a.lr * b.decay[t];
         bool vec = ((uintptr_t)b.param[t] | (uintptr_t)b.master[t] | (uintptr_t)b.m[t] |
                     (uintptr_t)b.v[t] | (uintptr_t)b.grad[t]) % 16 == 0;
-        int64_t whole = vec ? from + (to - from) / 8 * 8 : from;
-        for (int64_t i = from + threadIdx.x * 8; i < whole; i += THREADS * 8)
-            adamw_at<T, G, 8>(b, t, i, a, stats);
+        int64_t whole = vec ? from + (to - from) / 4 * 4 : from;
+#pragma unroll 2
+        for (int64_t i = from + threadIdx.x * 4; i < whole; i += THREADS * 4)
+            adamw_at<T, G, 4, STATS>(b, t, i, a, stats);
         for (int64_t i = whole + threadIdx.x; i < to; i += THREADS)
-            adamw_at<T, G, 1>(b, t, i, a, stats);
+            adamw_at<T, G, 1, STATS>(b, t, i, a, stats);
     }
-    if (!part)
-        return;
-    for (int k = 0; k < 3; k++) {
-        double s = block_sum(stats[k]);
-        if (threadIdx.x == 0)
-            part[(int64_t)blockIdx.x * 3 + k] = s;
-    }
+    if constexpr (STATS)
+        for (int k = 0; k < 3; k++) {
+            double sum = block_sum(stats[k]);
+            if (threadIdx.x == 0)
+                part[(int64_t)blockIdx.x * 3 + k] = sum;
+        }
 }
 
 __global__ void adamw_stats_kernel(const __grid_constant__ struct adamw_batch b, double *stats,
@@ -247,8 +258,12 @@ static enum kstatus adamw_launch(struct exec *ex, const struct adamw_batch *b,
     if (stats && !(part = (double *)cuda_scratch(ex, sizeof(double) * 3 * blocks)))
         return K_NOMEM;
     WITH_TYPE(ex->act, T, WITH_GRAD(ex->grad, G, if (blocks) {
-                  adamw_kernel<T, G><<<blocks, THREADS, 0, stream_of(ex)>>>(*b, scalars, factor,
-                                                                            part);
+                  if (part)
+                      adamw_kernel<T, G, true><<<blocks, THREADS, 0, stream_of(ex)>>>(
+                          *b, scalars, factor, part);
+                  else
+                      adamw_kernel<T, G, false><<<blocks, THREADS, 0, stream_of(ex)>>>(
+                          *b, scalars, factor, part);
               }));
     if (stats)
         adamw_stats_kernel<<<b->tensors_n, THREADS, 0, stream_of(ex)>>>(*b, stats, part);

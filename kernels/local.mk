@@ -12,7 +12,8 @@ noinst_LIBRARIES += libkb_kernels.a libkb_cpu_f32.a libkb_cpu_f64.a
 libkb_kernels_a_SOURCES = kernels/device.h kernels/ops.h kernels/view.h \
 	kernels/exec.h kernels/device_backend.h kernels/exact.h \
 	kernels/device.c kernels/device_cpu.c kernels/pool.c kernels/pool.h \
-	kernels/ops.c kernels/exec.c kernels/cpu_fill.c
+	kernels/ops.c kernels/exec.c kernels/cpu_fill.c \
+	kernels/cuda_sizes.c kernels/cuda_sizes.h
 libkb_kernels_a_CFLAGS = $(KERNELS_CFLAGS)
 libkb_cpu_f32_a_SOURCES = $(cpu_sources)
 libkb_cpu_f32_a_CFLAGS = $(KERNELS_CFLAGS)

@@ -42,11 +42,25 @@ static int64_t embedding_bytes(const struct shape *s, int64_t N)
            8LL * s->C * (N / 32 + 1);
 }
 
-/* cuDNN's backward: row sums, a wide dQ, with grouped heads wide dK, dV. */
+/* cuDNN's backward: row sums, a wide dQ, with grouped heads wide dK, dV;
+ * deterministic (exact), also dP. */
+static int64_t sdpa_bytes(const struct shape *s, int64_t B, int64_t T,
+                          bool grouped, bool exact)
+{
+    int64_t tiles = round_up(T, 64), rows = B * s->H * tiles;
+    return rows * 8 + rows * s->D * 4 * (grouped ? 3 : 1) +
+           (exact ? rows * tiles * 2 : 0) + (1 << 20);
+}
+
+/* Deterministic, as many sequences at a time as need at most 512 MiB. */
 static int64_t attention_bytes(const struct shape *s, int64_t B, int64_t T)
 {
-    int64_t rows = B * s->H * round_up(T, 64);
-    return rows * 8 + rows * s->D * 4 * (s->K != s->H ? 3 : 1) + (1 << 20);
+    int64_t slice = B;
+    while (slice > 1 &&
+           (B % slice || sdpa_bytes(s, slice, T, false, true) > 1 << 29))
+        slice--;
+    return larger(sdpa_bytes(s, B, T, s->K != s->H, false),
+                  sdpa_bytes(s, slice, T, s->K != s->H, true));
 }
 
 /* 64 MiB are cuBLASLt's; the rest is one operation's at a time. */

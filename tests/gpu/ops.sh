@@ -20,7 +20,8 @@ verdict() { # name log
 }
 
 check() {
-    for mode in "--dtype f32" "--dtype bf16" "--dtype f16" "--dtype bf16 --grad-bf16"; do
+    for mode in "--dtype f32" "--dtype bf16" "--dtype f16" "--dtype bf16 --grad-bf16" \
+        "--dtype bf16 --quick"; do
         log=$out/check-$(echo "$mode" | tr -dc 'a-z0-9').tap
         timeout 120 "$bin" --cuda $mode >"$log" 2>&1
         verdict "check $mode" "$log"
@@ -28,7 +29,7 @@ check() {
 }
 
 bench() {
-    timeout 200 "$bin" --cuda --dtype bf16 --bench >"$out/bench-bf16.txt" 2>&1
+    timeout 200 "$bin" --cuda --dtype bf16 --bench --quick >"$out/bench-bf16.txt" 2>&1
     cat "$out/bench-bf16.txt"
 }
 

@@ -11,13 +11,15 @@
 static event_t bench_from, bench_to;
 
 void lab_open(struct lab *lab, struct device *device, enum dtype act,
-              enum dtype grad, size_t ws_bytes, bool bench)
+              enum dtype grad, size_t ws_bytes, bool bench,
+              bool deterministic)
 {
     memset(lab, 0, sizeof *lab);
     lab->move = -1;
     lab->round = act;
     lab->bench = bench;
-    enum kstatus s = exec_init(&lab->ex, device, act, grad, ws_bytes, true);
+    enum kstatus s = exec_init(&lab->ex, device, act, grad, ws_bytes,
+                               deterministic);
     if (s) {
         printf("Bail out! exec_init: status %d: %s\n", s, device_error(device));
         exit(1);

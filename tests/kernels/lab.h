@@ -42,7 +42,8 @@ struct lab {
 };
 
 void lab_open(struct lab *lab, struct device *device, enum dtype act,
-              enum dtype grad, size_t ws_bytes, bool bench);
+              enum dtype grad, size_t ws_bytes, bool bench,
+              bool deterministic);
 void lab_close(struct lab *lab);
 /* Forget the records, free the arena's blocks. */
 void lab_begin(struct lab *lab);

@@ -2,6 +2,7 @@
  * differences, of determinism; and the benchmark.
  *
  *   test_ops [--cuda] [--dtype f32|bf16|f16] [--grad-bf16] [--bench] [--op NAME]
+ *            [--quick]: not deterministic (repeats are not compared)
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "tests/tap.h"
 
 static struct {
-    bool cuda, bench, grad16;
+    bool cuda, bench, grad16, quick;
     enum dtype dtype;
     const char *op;
 } opt = {.dtype = DT_F32};
@@ -159,7 +160,8 @@ static void check_row(const struct op_row *row, struct lab *a, struct lab *b)
         lab_begin(a);
         row->run(a, d);
         compare(row, title, a, b);
-        repeat(row, d, title, a);
+        if (!opt.quick)
+            repeat(row, d, title, a);
         if (row->gradient && !opt.cuda)
             gradient(row, d, title, b);
     }
@@ -179,7 +181,7 @@ static void bench_row(const struct op_row *row, struct lab *a)
 static int usage(void)
 {
     fprintf(stderr, "usage: test_ops [--cuda] [--dtype f32|bf16|f16] "
-                    "[--grad-bf16] [--bench] [--op NAME]\n");
+                    "[--grad-bf16] [--bench] [--quick] [--op NAME]\n");
     return 2;
 }
 
@@ -190,6 +192,8 @@ static int parse(int argc, char **argv)
             opt.cuda = true;
         else if (!strcmp(argv[i], "--bench"))
             opt.bench = true;
+        else if (!strcmp(argv[i], "--quick"))
+            opt.quick = true;
         else if (!strcmp(argv[i], "--grad-bf16"))
             opt.grad16 = true;
         else if (!strcmp(argv[i], "--op") && i + 1 < argc)
@@ -228,9 +232,9 @@ int main(int argc, char **argv)
     }
     ops_cpu_threads(opt.bench && !opt.cuda ? 2 : 1);
     lab_open(&a, dev, opt.dtype, opt.grad16 ? DT_BF16 : DT_F32,
-             opt.bench && opt.cuda ? 3 * gib : gib / 4, opt.bench);
+             opt.bench && opt.cuda ? 3 * gib : gib / 4, opt.bench, !opt.quick);
     if (!opt.bench)
-        lab_open(&b, cpu, DT_F64, DT_F64, gib / 4, false);
+        lab_open(&b, cpu, DT_F64, DT_F64, gib / 4, false, true);
     for (int i = 0; i < op_rows_n; i++) {
         if (opt.op && strcmp(opt.op, op_rows[i].name))
             continue;
