@@ -1,5 +1,9 @@
 /* cuda_head - the rows of head and cross-entropy: a block a row, logits become
- * their gradient in place. See cuda_head_loss.c for the chunks around it. */
+ * their gradient in place. See cuda_head_loss.c for the chunks around it.
+ *
+ * A row is read once and kept in shared memory for the second pass; one that
+ * does not fit is read again, out of L2 as long as few blocks are under way,
+ * so it asks for shared memory all the same. */
 #include "kernels/cuda_device.cuh"
 
 #define THREADS 512
@@ -40,13 +44,14 @@ __device__ static struct best join_block(struct best b)
     return b;
 }
 
-template <class T, int V>
+template <class T, int V, bool KEEP>
 __global__ __launch_bounds__(THREADS) void head_rows_kernel(T *logits, double *row,
                                                             const int32_t *labels,
                                                             const uint8_t *mask, double scale,
                                                             double z, int Vocab, int Vp, bool grad)
 {
-    T *x = logits + blockIdx.x * (int64_t)Vp;
+    extern __shared__ uint4 shared[];
+    T *x = logits + blockIdx.x * (int64_t)Vp, *kept = (T *)shared;
     int label = labels[blockIdx.x];
     float v[V];
 
@@ -69,6 +74,8 @@ __global__ __launch_bounds__(THREADS) void head_rows_kernel(T *logits, double *r
             load8(v, x + c);
         else
             v[0] = to_float(x[c]);
+        if constexpr (KEEP)
+            store8(kept + c, v);
         float m = b.m;
         for (int i = 0; i < V; i++)
             if (c + i < Vocab && v[i] > m) {
@@ -97,10 +104,14 @@ __global__ __launch_bounds__(THREADS) void head_rows_kernel(T *logits, double *r
     __syncthreads(); /* x[label] is read above, written below */
     float f = (float)(scale * (1 + 2 * z * lse) / b.s);
     for (int c = threadIdx.x * V; c < Vp; c += THREADS * V) {
-        if constexpr (V == 8)
+        if constexpr (KEEP) {
+            if (c < Vocab)
+                load8(v, kept + c); /* this thread's own */
+        } else if constexpr (V == 8) {
             load8(v, x + c);
-        else
+        } else {
             v[0] = to_float(x[c]);
+        }
         for (int i = 0; i < V; i++) {
             float p = c + i < Vocab ? exp_for<T>(v[i] - b.m) * f : 0;
             v[i] = c + i == label ? p - (float)scale : p;
@@ -131,19 +142,39 @@ __global__ void head_sums_kernel(double *sums, const double *row, int rows)
     sums[k] += s;
 }
 
+/* Two blocks a multiprocessor. */
+#define KEEP_BYTES (110 * 1024)
+
+template <class T, int V, bool KEEP>
+static void head_launch(struct exec *ex, T *logits, double *row, const int32_t *labels,
+                        const uint8_t *mask, double scale, double z, int rows, int Vocab, int Vp,
+                        bool grad)
+{
+    size_t bytes = V == 8 ? KEEP_BYTES : 0;
+    if (bytes)
+        cudaFuncSetAttribute(head_rows_kernel<T, V, KEEP>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    head_rows_kernel<T, V, KEEP><<<(unsigned)rows, THREADS, bytes, stream_of(ex)>>>(
+        logits, row, labels, mask, scale, z, Vocab, Vp, grad);
+}
+
 enum kstatus cuda_head_rows(struct exec *ex, void *logits, double *row, const int32_t *labels,
                             const uint8_t *mask, double scale, double z, int rows, int V, int Vp,
                             bool grad)
 {
-    if (Vp % 8 == 0 && aligned16(logits)) {
-        WITH_TYPE(ex->act, T,
-                  head_rows_kernel<T, 8><<<(unsigned)rows, THREADS, 0, stream_of(ex)>>>(
-                      (T *)logits, row, labels, mask, scale, z, V, Vp, grad));
-    } else {
-        WITH_TYPE(ex->act, T,
-                  head_rows_kernel<T, 1><<<(unsigned)rows, THREADS, 0, stream_of(ex)>>>(
-                      (T *)logits, row, labels, mask, scale, z, V, Vp, grad));
-    }
+    bool vec = Vp % 8 == 0 && aligned16(logits);
+    bool keep = (size_t)Vp * dtype_bytes(ex->act) <= KEEP_BYTES;
+    WITH_TYPE(ex->act, T, {
+        if (vec && keep)
+            head_launch<T, 8, true>(ex, (T *)logits, row, labels, mask, scale, z, rows, V, Vp,
+                                    grad);
+        else if (vec)
+            head_launch<T, 8, false>(ex, (T *)logits, row, labels, mask, scale, z, rows, V, Vp,
+                                     grad);
+        else
+            head_launch<T, 1, false>(ex, (T *)logits, row, labels, mask, scale, z, rows, V, Vp,
+                                     grad);
+    });
     return cuda_launched(ex, "head_rows");
 }
 

@@ -3,8 +3,9 @@
  * asked for as C' = B' A'.
  *
  * Algorithms: in deterministic mode the heuristic's first; else the quickest of
- * the first few, timed at the first use of the shape, into scratch where the
- * product adds (no room: not timed).
+ * the first few, timed at the first use of the shape. A product that adds is
+ * timed into scratch, or, where there is no room, in place: what it adds to is
+ * kept on the host meanwhile.
  */
 #include "kernels/cuda.h"
 
@@ -29,6 +30,7 @@ struct entry {
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
     size_t ws_bytes;
+    float ms;    /* 0: not timed */
     bool usable;
 };
 
@@ -255,51 +257,83 @@ static float time_one(struct exec *ex, struct entry *e,
     return best;
 }
 
-static void choose(struct exec *ex, struct entry *e, const struct product *p)
+static void set_alignment(cublasLtMatmulPreference_t pref, uint32_t align)
 {
-    struct cuda_products *t = cuda_state(ex)->products;
-    cublasLtMatmulHeuristicResult_t r[TRIES];
-    void *out = p->C;
-    float best = 1e31f;
-    uint32_t align = e->key.aligned;
-    int n = 0, pick = -1;
+    static const cublasLtMatmulPreferenceAttributes_t attributes[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
 
-    cublasLtMatmulPreferenceSetAttribute(
-        t->pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align,
-        sizeof align);
-    cublasLtMatmulPreferenceSetAttribute(
-        t->pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align,
-        sizeof align);
-    cublasLtMatmulPreferenceSetAttribute(
-        t->pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align,
-        sizeof align);
-    cublasLtMatmulPreferenceSetAttribute(
-        t->pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align,
-        sizeof align);
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        cublasLtMatmulPreferenceSetAttribute(pref, attributes[i], &align,
+                                             sizeof align);
+}
 
-    if (cublasLtMatmulAlgoGetHeuristic(t->lt, e->desc, e->a, e->b, e->c, e->c,
-                                       t->pref, TRIES, r, &n) ||
-        n == 0)
-        return;
-    if (p->add) {
-        size_t bytes = p->M * p->ldc * dtype_bytes(p->out);
-        out = cuda_scratch(ex, p->scratch_used + bytes);
-        out = out ? (char *)out + p->scratch_used : NULL;
-    }
+/* The quickest of r; -1 when none runs. */
+static int quickest(struct exec *ex, struct entry *e, const struct product *p,
+                    void *out, const cublasLtMatmulHeuristicResult_t *r, int n)
+{
+    float best = 1e30f;
+    int pick = -1;
+
     for (int i = 0; i < n; i++) {
-        float ms;
         if (r[i].state || r[i].workspaceSize > CUDA_LT_BYTES)
             continue;
-        if (pick < 0)
-            pick = i;
-        if (ex->deterministic || !out)
-            break;
-        ms = time_one(ex, e, p, out, &r[i]);
+        float ms = time_one(ex, e, p, out, &r[i]);
         if (ms < best * 0.99f) {
             best = ms;
             pick = i;
         }
     }
+    e->ms = pick < 0 ? 0 : best;
+    return pick;
+}
+
+static int timed_choice(struct exec *ex, struct entry *e,
+                        const struct product *p,
+                        const cublasLtMatmulHeuristicResult_t *r, int n)
+{
+    size_t bytes = (size_t)(p->M * p->ldc) * dtype_bytes(p->out);
+    char *room;
+    void *kept;
+    int pick = -1;
+
+    if (!p->add)
+        return quickest(ex, e, p, p->C, r, n);
+    room = cuda_scratch(ex, p->scratch_used + bytes);
+    if (room)
+        return quickest(ex, e, p, room + p->scratch_used, r, n);
+    if (!(kept = malloc(bytes)))
+        return -1;
+    if (cudaStreamSynchronize((cudaStream_t)ex->stream) == cudaSuccess &&
+        cudaMemcpy(kept, p->C, bytes, cudaMemcpyDeviceToHost) == cudaSuccess) {
+        pick = quickest(ex, e, p, p->C, r, n);
+        if (cudaStreamSynchronize((cudaStream_t)ex->stream) != cudaSuccess ||
+            cudaMemcpy(p->C, kept, bytes, cudaMemcpyHostToDevice) !=
+                cudaSuccess)
+            pick = -1; /* the device failed; the next call says so */
+    }
+    free(kept);
+    return pick;
+}
+
+static void choose(struct exec *ex, struct entry *e, const struct product *p)
+{
+    struct cuda_products *t = cuda_state(ex)->products;
+    cublasLtMatmulHeuristicResult_t r[TRIES];
+    int n = 0, pick = -1;
+
+    set_alignment(t->pref, (uint32_t)e->key.aligned);
+    if (cublasLtMatmulAlgoGetHeuristic(t->lt, e->desc, e->a, e->b, e->c, e->c,
+                                       t->pref, TRIES, r, &n))
+        return;
+    if (!ex->deterministic && n > 1)
+        pick = timed_choice(ex, e, p, r, n);
+    for (int i = 0; i < n && pick < 0; i++)
+        if (!r[i].state && r[i].workspaceSize <= CUDA_LT_BYTES)
+            pick = i;
     if (pick < 0)
         return;
     e->algo = r[pick].algo;
@@ -415,14 +449,32 @@ static enum kstatus linear_dx(struct exec *ex, void *dx, const void *gelu_aux,
     return s ? s : cuda_gelu_bwd(ex, dx, gelu_aux, N * w->in);
 }
 
-/* The sum over tokens of dy comes with the product where cuBLASLt has it. */
+/* Does the sum over tokens of dy come cheaper with the product than by a pass
+ * of its own? Fused, cuBLASLt may have no split of K, which small weights need;
+ * the pass reads dy at about 3.5 TB/s. Not timed: no. */
+static bool fused_bias_pays(struct exec *ex, const struct product *p,
+                            int64_t N, int64_t out)
+{
+    struct product plain = *p;
+    enum kstatus s;
+    struct entry *fused = find(ex, p, &s), *e;
+    float pass_ms = 0.008f + (float)(N * out) *
+                                 (float)dtype_bytes(ex->act) / 3.5e9f;
+
+    plain.bias_grad = NULL;
+    if (s || !fused->usable || fused->ms <= 0)
+        return false;
+    e = find(ex, &plain, &s);
+    return !s && (!e->usable || (e->ms > 0 && fused->ms < e->ms + pass_ms));
+}
+
 static enum kstatus linear_dw(struct exec *ex, const void *dy, const void *x,
                               const struct weight *w, const struct weight *b,
                               int64_t N)
 {
     struct product p = {.ta = true, .K = N, .C = w->grad, .out = ex->grad,
                         .add = true};
-    enum kstatus s = K_UNSUPPORTED;
+    enum kstatus s;
 
     p.M = w->in_out ? w->in : w->out;
     p.N = w->in_out ? w->out : w->in;
@@ -431,15 +483,19 @@ static enum kstatus linear_dw(struct exec *ex, const void *dy, const void *x,
     p.lda = p.M;
     p.ldb = p.ldc = p.N;
     if (b && b->grad && w->out % 8 == 0 && w->in % 8 == 0 &&
-        (p.bias_grad = cuda_scratch(ex, w->out * sizeof(float)))) {
+        !ex->deterministic) {
         p.bias_grad_of_a = !w->in_out;
-        s = cuda_product(ex, &p);
-        if (s == K_OK)
-            return cuda_add_partials(ex, b->grad, p.bias_grad, 1, w->out);
+        p.scratch_used =
+            ((size_t)w->out * sizeof(float) + 255) / 256 * 256;
+        p.bias_grad = cuda_scratch(ex, p.scratch_used);
+        if (p.bias_grad && fused_bias_pays(ex, &p, N, w->out)) {
+            s = cuda_product(ex, &p);
+            return s ? s : cuda_add_partials(ex, b->grad, p.bias_grad, 1,
+                                             w->out);
+        }
         p.bias_grad = NULL;
     }
-    if (s == K_UNSUPPORTED)
-        s = product_or_fail(ex, &p);
+    s = product_or_fail(ex, &p);
     if (!s && b && b->grad)
         s = cuda_column_sums(ex, b->grad, dy, N, w->out);
     return s;

@@ -149,23 +149,52 @@ enum kstatus cuda_norm_fwd(struct exec *ex, void *y, void *sum, void *mean, void
     return cuda_launched(ex, "norm_fwd");
 }
 
+/* The backward keeps two sums for each of its columns beside the row: fewer
+ * columns a thread, so that many rows are under way. */
+#define WITH_ROW_BWD(C, ...)                                                                       \
+    if ((C) <= 256) {                                                                              \
+        constexpr int G = 32, NV = 1;                                                              \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 512) {                                                                       \
+        constexpr int G = 64, NV = 1;                                                              \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 768) {                                                                       \
+        constexpr int G = 96, NV = 1;                                                              \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 1024) {                                                                      \
+        constexpr int G = 128, NV = 1;                                                             \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 1792) {                                                                      \
+        constexpr int G = 224, NV = 1;                                                             \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 2048) {                                                                      \
+        constexpr int G = 256, NV = 1;                                                             \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 3072) {                                                                      \
+        constexpr int G = 384, NV = 1;                                                             \
+        __VA_ARGS__;                                                                               \
+    } else if ((C) <= 4096) {                                                                      \
+        constexpr int G = 256, NV = 2;                                                             \
+        __VA_ARGS__;                                                                               \
+    } else {                                                                                       \
+        constexpr int G = 256, NV = 4;                                                             \
+        __VA_ARGS__;                                                                               \
+    }
+
 /* Each block takes rows in turn and keeps the parameters' sums in registers;
  * part [blocks][2][C]. */
 template <class T, int G, int NV>
-__global__ void norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, const float *mean_in,
+__global__ __launch_bounds__(G == 32 ? 128 : G, NV > 2 ? 1 : 768 / NV / (G == 32 ? 128 : G)) void
+norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, const float *mean_in,
                                 const float *rstd_in, const T *w, float *part, bool layer,
                                 int64_t N, int C)
 {
     extern __shared__ float fold[]; /* G = 32: [rows of the block][2][C] */
     int lane = threadIdx.x % G, rows = blockDim.x / G, group = threadIdx.x / G;
-    float dw[NV][8] = {}, db[NV][8] = {}, weight[NV][8];
+    float dw[NV][8] = {}, db[NV][8] = {};
 
-#pragma unroll
-    for (int v = 0; v < NV; v++)
-        if ((v * G + lane) * 8 < C)
-            load8(weight[v], w + (v * G + lane) * 8);
     for (int64_t n = blockIdx.x * (int64_t)rows + group; n < N; n += (int64_t)gridDim.x * rows) {
-        float xs[NV][8], gs[NV][8], old[NV][8], mean = layer ? mean_in[n] : 0, rstd = rstd_in[n];
+        float xs[NV][8], gs[NV][8], old[NV][8], weight[8], mean = layer ? mean_in[n] : 0, rstd = rstd_in[n];
         float2 s = make_float2(0, 0);
 #pragma unroll
         for (int v = 0; v < NV; v++) {
@@ -174,6 +203,7 @@ __global__ void norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, cons
                 continue;
             load8(xs[v], x + n * C + c);
             load8(gs[v], dy + n * C + c);
+            load8(weight, w + c);
             if (!set)
                 load8(old[v], dres + n * C + c);
             for (int i = 0; i < 8; i++) {
@@ -181,7 +211,7 @@ __global__ void norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, cons
                 dw[v][i] += g * h;
                 db[v][i] += g;
                 xs[v][i] = h;
-                gs[v][i] = g * weight[v][i];
+                gs[v][i] = g * weight[i];
                 s.x += gs[v][i];
                 s.y += gs[v][i] * h;
             }
@@ -331,24 +361,37 @@ static enum kstatus norm_bwd_any(struct exec *ex, void *dres, bool set, const vo
     return s;
 }
 
+/* As many blocks as run at once: a second wave would be mostly idle. */
+template <class F>
+static int64_t norm_blocks(const struct exec *ex, F *kernel, int threads, size_t shared)
+{
+    int each = 1;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared);
+    return (int64_t)cuda_state(ex)->sms * (each > 0 ? each : 1);
+}
+
 enum kstatus cuda_norm_bwd(struct exec *ex, void *dres, bool set, const void *dy, const void *sum,
                            const void *mean, const void *rstd, const struct weight *w,
                            const struct weight *b, enum norm_kind kind, int64_t N, int C)
 {
     bool layer = kind == NORM_LAYER;
-    int rows = C <= 1024 ? 4 : 1;
-    int64_t blocks = cuda_state(ex)->sms * (C <= 1024 ? 4 : C <= 4096 ? 4 : 2);
+    int rows = C <= 256 ? 4 : 1;
     float *part = NULL;
+    int64_t blocks = 0;
 
     if (N == 0)
         return K_OK;
     if (C % 8 || C > ROW_WIDEST || !aligned16(dres, dy, sum, w->data))
         return norm_bwd_any(ex, dres, set, dy, sum, mean, rstd, w, b, layer, N, C);
+    WITH_TYPE(ex->act, T, WITH_ROW_BWD(C, {
+                  blocks = norm_blocks(ex, norm_bwd_kernel<T, G, NV>, G == 32 ? 128 : G,
+                                       G == 32 ? sizeof(float) * 4 * 2 * C : 0);
+              }));
     if (blocks > ceil_div(N, rows))
         blocks = ceil_div(N, rows);
     if (w->grad && !(part = (float *)cuda_scratch(ex, sizeof(float) * 2 * C * blocks)))
         return K_NOMEM;
-    WITH_TYPE(ex->act, T, WITH_ROW(C, {
+    WITH_TYPE(ex->act, T, WITH_ROW_BWD(C, {
                   int block = G == 32 ? 128 : G;
                   size_t fold = G == 32 ? sizeof(float) * 4 * 2 * C : 0;
                   norm_bwd_kernel<T, G, NV><<<(unsigned)blocks, block, fold, stream_of(ex)>>>(

@@ -21,7 +21,7 @@ model: {preset: $1}
 data: {train: $prefix}
 train: {steps: 1000, seq_len: $4, micro_batch: $2, global_batch: $(($2 * $3 * $5)), device: cuda, precision: bf16, deterministic: false}
 optim: {lr: 3e-4, warmup_steps: 100, decay_steps: 1000}
-checkpoint: {interval: 1000000}
+checkpoint: {interval: 1000000, keep: 2}
 eval: {interval: 0}
 log: {interval: 1, tensorboard: false}
 EOF

@@ -41,6 +41,9 @@ static void linear_case(struct lab *lab, const struct dims *d)
     }
     LAB_RUN(lab, "linear_bwd", 2 * flop, 0,
             OPS->linear_bwd(EX, dx, NULL, add, dy, x, &w, bias, N));
+    if (lab->bench)
+        LAB_RUN(lab, bias ? "dw+db" : "dw", flop, 0,
+                OPS->linear_bwd(EX, NULL, NULL, false, dy, x, &w, bias, N));
     if (add)
         lab_got(lab, "dx", dx, N * in, lab->ex.act);
     else
@@ -457,7 +460,9 @@ static const struct dims fill_shapes[] = {{.N = 77, .C = 13}, {0}};
 
 /* gpt2-124m, gpt2-1558m, llama-1b, llama-8b and gpt3-7b, one micro-batch */
 static const struct dims linear_bench[] = {
-    {.N = 32768, .C = 768, .F = 2304, .variant = 1},
+    {.N = 65536, .C = 768, .F = 2304, .variant = 1},
+    {.N = 65536, .C = 768, .F = 2304, .variant = 3},
+    {.N = 65536, .C = 768, .F = 768, .variant = 1},
     {.N = 16384, .C = 1600, .F = 4800, .variant = 1},
     {.N = 16384, .C = 2048, .F = 16384, .variant = 2},
     {.N = 8192, .C = 4096, .F = 4096, .variant = 2},
