@@ -112,7 +112,12 @@ enum kstatus cuda_embed_bwd(struct exec *ex, const void *dx,
                             const struct weight *wte,
                             const struct weight *wpe, int64_t N, int C);
 
-/* Plain attention: any width, for proof and as the fallback. */
+/* Tensor cores (cuda_flash.cu): K_UNSUPPORTED for F32, for widths that it does
+ * not have, and where rows are no multiples of 8 numbers. */
+enum kstatus cuda_attn_flash_fwd(struct exec *ex, const struct attn_args *a);
+enum kstatus cuda_attn_flash_bwd(struct exec *ex, const struct attn_args *a,
+                                 const struct attn_grad *g);
+/* Plain attention: any width, for proof and as the last fallback. */
 enum kstatus cuda_attn_plain_fwd(struct exec *ex, const struct attn_args *a);
 enum kstatus cuda_attn_plain_bwd(struct exec *ex, const struct attn_args *a,
                                  const struct attn_grad *g);

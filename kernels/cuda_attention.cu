@@ -1,51 +1,16 @@
 /* cuda_attention - plain causal attention: any width up to 256, any dtype,
- * grouped heads, documents, Tq != Tk. The proof and the fallback; see
- * cuda_cudnn.c for the quick way.
+ * grouped heads, documents, Tq != Tk. The proof and the last fallback, behind
+ * cuDNN (sdpa.h) and the tensor cores (cuda_flash.cu).
  *
  * A block is ROWS rows (queries; keys in the backward of k and v), a warp has
  * R of them. Columns come in tiles of 32 through shared memory: a lane has one
  * column for scores, and every 32nd number of the width for sums.
  */
-#include "kernels/cuda_device.cuh"
+#include "kernels/cuda_attention.cuh"
 
 #define R 4
 #define WARPS 4
 #define ROWS (R * WARPS)
-
-struct args {
-    const void *q, *k, *v, *o, *dout;
-    void *out, *dq, *dk, *dv;
-    float *lse, *delta;
-    int64_t q_row, k_row, v_row, o_row, k_seq, Nq;
-    const int32_t *cu;
-    int H, K, D, Tq, Tk;
-    float scale;
-};
-
-struct span {
-    int64_t q0, k0, lse0; /* lse0: of head 0; heads lie lse_head apart */
-    int64_t lse_head;
-    int Tq, Tk;
-};
-
-__device__ static struct span span_of(const struct args &a, int sequence)
-{
-    struct span s;
-    if (a.cu) {
-        s.q0 = s.k0 = a.cu[sequence];
-        s.Tq = s.Tk = a.cu[sequence + 1] - a.cu[sequence];
-        s.lse0 = s.q0;
-        s.lse_head = a.Nq;
-    } else {
-        s.q0 = (int64_t)sequence * a.Tq;
-        s.k0 = sequence * a.k_seq;
-        s.Tq = a.Tq;
-        s.Tk = a.Tk;
-        s.lse0 = (int64_t)sequence * a.H * a.Tq;
-        s.lse_head = a.Tq;
-    }
-    return s;
-}
 
 /* A tile of 32 rows of width D, from row j0, zero behind row_n. */
 template <class T>
@@ -101,13 +66,13 @@ __device__ static void accumulate(float (*acc)[ND], const float *p, const float 
     }
 }
 
-template <class T, int ND> __global__ void attn_fwd_kernel(struct args a)
+template <class T, int ND> __global__ void attn_fwd_kernel(struct attn_dev a)
 {
     extern __shared__ float shared[];
     float *kt = shared, *vt = kt + 32 * (a.D + 1), *qs = vt + 32 * (a.D + 1);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, h = blockIdx.y;
     int kh = h / (a.H / a.K), D = a.D;
-    struct span s = span_of(a, blockIdx.z);
+    struct attn_span s = attn_span_of(a, blockIdx.z);
     int block0 = blockIdx.x * ROWS, i0 = block0 + warp * R;
     float acc[R][ND] = {}, m[R], sum[R];
 
@@ -152,7 +117,7 @@ template <class T, int ND> __global__ void attn_fwd_kernel(struct args a)
 }
 
 /* delta[h, n] = o . dout: a warp each. */
-template <class T> __global__ void attn_delta_kernel(struct args a)
+template <class T> __global__ void attn_delta_kernel(struct attn_dev a)
 {
     int64_t i = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
     int lane = threadIdx.x % 32;
@@ -169,13 +134,13 @@ template <class T> __global__ void attn_delta_kernel(struct args a)
         a.delta[h * a.Nq + n] = s;
 }
 
-template <class T, int ND> __global__ void attn_dq_kernel(struct args a)
+template <class T, int ND> __global__ void attn_dq_kernel(struct attn_dev a)
 {
     extern __shared__ float shared[];
     float *kt = shared, *vt = kt + 32 * (a.D + 1), *qs = vt + 32 * (a.D + 1);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, h = blockIdx.y;
     int kh = h / (a.H / a.K), D = a.D;
-    struct span s = span_of(a, blockIdx.z);
+    struct attn_span s = attn_span_of(a, blockIdx.z);
     int block0 = blockIdx.x * ROWS, i0 = block0 + warp * R;
     float acc[R][ND] = {}, lse[R], delta[R];
     float *ds = qs + (WARPS + warp) * R * D;
@@ -213,13 +178,13 @@ template <class T, int ND> __global__ void attn_dq_kernel(struct args a)
 }
 
 /* Rows are keys here, tiles are queries, over all heads of the group. */
-template <class T, int ND> __global__ void attn_dkv_kernel(struct args a)
+template <class T, int ND> __global__ void attn_dkv_kernel(struct attn_dev a)
 {
     extern __shared__ float shared[];
     float *qt = shared, *dt = qt + 32 * (a.D + 1), *ks = dt + 32 * (a.D + 1);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, kh = blockIdx.y;
     int group = a.H / a.K, D = a.D;
-    struct span s = span_of(a, blockIdx.z);
+    struct attn_span s = attn_span_of(a, blockIdx.z);
     int block0 = blockIdx.x * ROWS, j0 = block0 + warp * R;
     float dk[R][ND] = {}, dv[R][ND] = {};
     float *vs = ks + (WARPS + warp) * R * D;
@@ -275,32 +240,6 @@ template <class T, int ND> __global__ void attn_dkv_kernel(struct args a)
         __VA_ARGS__;                                                                               \
     }
 
-static enum kstatus args_of(struct args *r, const struct attn_args *a)
-{
-    if (a->D > 256 || a->H % a->K || (!a->cu_seqlens && a->Tk < a->Tq))
-        return K_INVALID;
-    *r = {};
-    r->q = a->q;
-    r->k = a->k;
-    r->v = a->v;
-    r->o = r->out = a->o;
-    r->lse = (float *)a->lse;
-    r->q_row = a->q_row;
-    r->k_row = a->k_row;
-    r->v_row = a->v_row;
-    r->o_row = a->o_row;
-    r->k_seq = a->k_seq;
-    r->Nq = (int64_t)a->B * a->Tq;
-    r->cu = a->cu_seqlens;
-    r->H = a->H;
-    r->K = a->K;
-    r->D = a->D;
-    r->Tq = a->Tq;
-    r->Tk = a->Tk;
-    r->scale = a->scale;
-    return K_OK;
-}
-
 static size_t tiles_bytes(int D, int row_sets)
 {
     return sizeof(float) * (2 * 32 * (D + 1) + row_sets * ROWS * D);
@@ -314,8 +253,8 @@ template <class F> static void allow(F *kernel, size_t bytes)
 
 enum kstatus cuda_attn_plain_fwd(struct exec *ex, const struct attn_args *a)
 {
-    struct args p;
-    if (args_of(&p, a))
+    struct attn_dev p;
+    if (attn_dev_of(&p, a))
         return K_INVALID;
     int longest = a->cu_seqlens ? a->doc_max : a->Tq;
     dim3 grid((unsigned)ceil_div(longest, ROWS), a->H, a->cu_seqlens ? a->docs : a->B);
@@ -327,25 +266,35 @@ enum kstatus cuda_attn_plain_fwd(struct exec *ex, const struct attn_args *a)
     return cuda_launched(ex, "attn_fwd");
 }
 
+enum kstatus attn_delta(struct exec *ex, struct attn_dev *p)
+{
+    p->delta = (float *)cuda_scratch(ex, sizeof(float) * p->Nq * p->H);
+    if (!p->delta)
+        return cuda_failed(ex, K_NOMEM, "attn_bwd", "scratch too small");
+    WITH_TYPE(ex->act, T,
+              attn_delta_kernel<T><<<(unsigned)ceil_div(p->Nq * p->H, WARPS), 32 * WARPS, 0,
+                                     stream_of(ex)>>>(*p));
+    return cuda_launched(ex, "attn_delta");
+}
+
 enum kstatus cuda_attn_plain_bwd(struct exec *ex, const struct attn_args *a,
                                  const struct attn_grad *g)
 {
-    struct args p;
-    if (args_of(&p, a) || !a->lse)
+    struct attn_dev p;
+    if (attn_dev_of(&p, a) || !a->lse)
         return K_INVALID;
     p.dout = g->dout;
     p.dq = g->dq;
     p.dk = g->dk;
     p.dv = g->dv;
-    if (!(p.delta = (float *)cuda_scratch(ex, sizeof(float) * p.Nq * a->H)))
-        return cuda_failed(ex, K_NOMEM, "attn_bwd", "scratch too small");
+    enum kstatus s = attn_delta(ex, &p);
+    if (s)
+        return s;
     int sequences = a->cu_seqlens ? a->docs : a->B;
     unsigned rows_q = (unsigned)ceil_div(a->cu_seqlens ? a->doc_max : a->Tq, ROWS);
     unsigned rows_k = (unsigned)ceil_div(a->cu_seqlens ? a->doc_max : a->Tk, ROWS);
     size_t bytes = tiles_bytes(a->D, 2);
     WITH_TYPE(ex->act, T, WITH_WIDTH(a->D, {
-                  attn_delta_kernel<T>
-                      <<<(unsigned)ceil_div(p.Nq * a->H, WARPS), 32 * WARPS, 0, stream_of(ex)>>>(p);
                   allow(attn_dq_kernel<T, ND>, bytes);
                   attn_dq_kernel<T, ND>
                       <<<dim3(rows_q, a->H, sequences), 32 * WARPS, bytes, stream_of(ex)>>>(p);

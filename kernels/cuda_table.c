@@ -72,7 +72,23 @@ static enum kstatus cuda_open(struct exec *ex)
     return s;
 }
 
-/* cuDNN where it takes the shape, else the plain kernels. */
+static enum kstatus own_fwd(struct exec *ex, const struct attn_args *a)
+{
+    enum kstatus s = cuda_attn_flash_fwd(ex, a);
+
+    return s == K_UNSUPPORTED ? cuda_attn_plain_fwd(ex, a) : s;
+}
+
+static enum kstatus own_bwd(struct exec *ex, const struct attn_args *a,
+                            const struct attn_grad *g)
+{
+    enum kstatus s = cuda_attn_flash_bwd(ex, a, g);
+
+    return s == K_UNSUPPORTED ? cuda_attn_plain_bwd(ex, a, g) : s;
+}
+
+/* cuDNN where it takes the shape, else our tensor-core kernels, else the plain
+ * ones. */
 static enum kstatus attn_fwd(struct exec *ex, const struct attn_args *a)
 {
 #ifdef HAVE_SDPA
@@ -84,7 +100,7 @@ static enum kstatus attn_fwd(struct exec *ex, const struct attn_args *a)
     if (!s)
         return K_OK;
 #endif
-    return cuda_attn_plain_fwd(ex, a);
+    return own_fwd(ex, a);
 }
 
 #ifdef HAVE_SDPA
@@ -131,7 +147,7 @@ static enum kstatus attn_bwd(struct exec *ex, const struct attn_args *a,
     if (!s)
         return K_OK;
 #endif
-    return cuda_attn_plain_bwd(ex, a, g);
+    return own_bwd(ex, a, g);
 }
 
 extern const struct ops ops_cuda_table;

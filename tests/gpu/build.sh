@@ -4,7 +4,8 @@
 #
 #   tests/gpu/build.sh DEPS OUT [ops|train]...
 #
-# No PMIx, MPI or Slurm: one rank, or ranks wired by the environment.
+# No PMIx, MPI or Slurm: one rank, or ranks wired by the environment. No MLflow
+# and no notices (libcurl): calling them would crash.
 deps=$(realpath "$1") out=$2
 shift 2
 want=${*:-ops train}
@@ -61,7 +62,7 @@ for w in $want; do
     case $w in
     ops) gcc -o "$out/test_ops_cuda" "$out"/obj/t_*.o $kernels $libs >&3 2>&1 ;;
     train) gcc -o "$out/koboshi-train" "$out"/obj/r_*.o $kernels $libs -ljansson -lyaml -lxxhash \
-        $nccl >&3 2>&1 ;;
+        -Wl,--unresolved-symbols=ignore-in-object-files $nccl >&3 2>&1 ;;
     esac
 done
 grep -E 'FAILED|error|undefined' "$out/build.log" | head -20

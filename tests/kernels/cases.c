@@ -208,6 +208,8 @@ static void attn_case(struct lab *lab, const struct dims *d)
         pairs = 0;
         while (cu[docs] < Nq && docs < 64) {
             int len = docs == 0 ? 1 : (docs * 53) % (d->T - 1) + 1;
+            if (lab->bench)
+                len = d->T - docs * 7 % (d->T / 2);
             if (cu[docs] + len > Nq || docs == 63)
                 len = (int)Nq - cu[docs];
             cu[docs + 1] = cu[docs] + len;
@@ -441,6 +443,11 @@ static const struct dims attn_shapes[] = {
     {.B = 1, .T = 65, .H = 4, .K = 1, .D = 96},
     {.B = 2, .T = 96, .H = 2, .K = 2, .D = 64, .variant = 1},
     {.B = 1, .T = 300, .H = 4, .K = 2, .D = 128, .variant = 1},
+    {.B = 1, .T = 260, .H = 6, .K = 3, .D = 80, .variant = 1},
+    {.B = 1, .T = 190, .H = 4, .K = 4, .D = 96, .variant = 1},
+    {.B = 1, .T = 140, .H = 2, .K = 1, .D = 32, .variant = 1},
+    {.B = 4, .T = 200, .H = 4, .K = 1, .D = 64, .variant = 1},
+    {.B = 2, .T = 70, .Tk = 131, .H = 2, .K = 1, .D = 80, .variant = 2},
     {.B = 2, .T = 1, .Tk = 77, .H = 4, .K = 2, .D = 64, .variant = 2},
     {.B = 3, .T = 5, .Tk = 150, .H = 4, .K = 4, .D = 128, .variant = 2}, {0}};
 static const struct dims swiglu_shapes[] = {
@@ -484,7 +491,10 @@ static const struct dims attn_bench[] = {
     {.B = 16, .T = 2048, .H = 32, .K = 8, .D = 64},
     {.B = 4, .T = 2048, .H = 32, .K = 32, .D = 128},
     {.B = 2, .T = 8192, .H = 32, .K = 8, .D = 128},
-    {.B = 16, .T = 1024, .H = 12, .K = 12, .D = 64, .variant = 1}, {0}};
+    {.B = 16, .T = 1024, .H = 12, .K = 12, .D = 64, .variant = 1},
+    {.B = 8, .T = 2048, .H = 32, .K = 8, .D = 128, .variant = 1},
+    {.B = 8, .T = 2048, .Tk = 2048, .H = 32, .K = 8, .D = 128, .variant = 2},
+    {0}};
 static const struct dims swiglu_bench[] = {
     {.N = 32768, .F = 8192}, {.N = 8192, .F = 14336}, {0}};
 static const struct dims embed_bench[] = {
