@@ -1,8 +1,8 @@
 /* layers - private to model: activations, scratch and the block's functions.
  *
- * A layer's activations are rows of one table (plan/sizes.h): which are kept from
- * forward to backward depends on the recompute mode, the rest lies in one set
- * shared by all layers and is computed again.
+ * A layer's activations are rows of one table (plan/sizes.h): which are kept
+ * from forward to backward depends on the recompute mode, the rest lies in one
+ * set shared by all layers and is computed again.
  */
 #ifndef KB_MODEL_LAYERS_H
 #define KB_MODEL_LAYERS_H

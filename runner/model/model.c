@@ -295,8 +295,8 @@ int model_backward(struct model *m, int chunk, int slot_at,
                        "the plan", batch->B, batch->T, chunk);
 
     enum kstatus k = ex->ops->head_loss(
-        ex, sums, m->scratch.at[S_DELTA], slot->yf, model_head(m), batch->labels,
-        batch->loss_mask, scale, m->plan->z_loss, N, s->V);
+        ex, sums, m->scratch.at[S_DELTA], slot->yf, model_head(m),
+        batch->labels, batch->loss_mask, scale, m->plan->z_loss, N, s->V);
     if (k == K_OK)
         k = ex->ops->norm_bwd(
             ex, m->scratch.at[S_DRES], true, m->scratch.at[S_DELTA], slot->sumf,

@@ -1,10 +1,11 @@
 /* params - private to model: weights as they lie in memory, and the table of
  * Hugging Face's tensors that are slices of them.
  *
- * A place is one packed weight of a layer or of the top (plan/sizes.h). A part is a run of
- * rows of it that Hugging Face names. Packed: qkv [(H+2K)*D, C] holds q, k and
- * v after one another, gate_up [2F, C] gate and up; GPT-2's c_attn and c_fc
- * are one tensor in Hugging Face's files too, and lie [in, out].
+ * A place is one packed weight of a layer or of the top (plan/sizes.h). A part
+ * is a run of rows of it that Hugging Face names. Packed: qkv [(H+2K)*D, C]
+ * holds q, k and v after one another, gate_up [2F, C] gate and up; GPT-2's
+ * c_attn and c_fc are one tensor in Hugging Face's files too, and lie [in,
+ * out].
  */
 #ifndef KB_MODEL_PARAMS_H
 #define KB_MODEL_PARAMS_H

@@ -51,9 +51,10 @@ double optim_lr(const struct plan *plan, int64_t step); /* step from 1 */
 void optim_bucket_ready(struct optim *optim, int bucket);
 /* Reduce, clip, update for step (from 1). sums [4] F64 device: as head_loss
  * left them for this rank's part, gradients of scale 1 / (global_batch * T):
- * corrected here by the true number of unmasked tokens. flags: this rank's requests (stop, busy...),
- * carried in the same reduction as the loss, so that all see the same (at most
- * OPTIM_FLAGS bits). Waits for the device once, to read the sums. */
+ * corrected here by the true number of unmasked tokens. flags: this rank's
+ * requests (stop, busy...), carried in the same reduction as the loss, so that
+ * all see the same (at most OPTIM_FLAGS bits). Waits for the device once, to
+ * read the sums. */
 #define OPTIM_FLAGS 16
 int optim_step(struct optim *optim, int64_t step, double *sums,
                int64_t flags, struct optim_result *ret, struct err *err);

@@ -1,8 +1,8 @@
-/* blas - OpenBLAS sums in another order on another core type, and may with other
- * numbers of threads, so that what the first attempt had is recorded in run.yaml
- * and kept to from then on (plan_conf_recall). The library chooses its core type
- * when it is loaded: pinning means starting once more. (A supervisor sets the
- * environment before it starts ranks.)
+/* blas - OpenBLAS sums in another order on another core type, and may with
+ * other numbers of threads, so that what the first attempt had is recorded in
+ * run.yaml and kept to from then on (plan_conf_recall). The library chooses
+ * its core type when it is loaded: pinning means starting once more. (A
+ * supervisor sets the environment before it starts ranks.)
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -48,7 +48,8 @@ static void metrics_fill(const struct train *t, const struct optim_result *r,
     const struct plan *p = &t->plan;
     double now = clock_mono_s();
     double steps = (double)(t->step - t->mark_step);
-    double step_s = (now - t->mark_s) / (steps > 0 ? steps : 1);
+    double spent = now - t->mark_s - t->valid_s;
+    double step_s = spent / (steps > 0 ? steps : 1);
     double tokens = (double)p->global_batch * p->seq_len / step_s;
     double rank_tflop = tokens / t->place.size / 1e12;
 
@@ -102,6 +103,6 @@ void lines_step(struct train *t, const struct optim_result *r)
     }
     t->mark_s = clock_mono_s();
     t->mark_step = t->step;
-    t->data_wait_s = t->ckpt_wait_s = 0;
+    t->data_wait_s = t->ckpt_wait_s = t->valid_s = 0;
     t->valid_loss = NAN;
 }

@@ -87,8 +87,10 @@ static int validation_turn(struct train *t, struct err *err)
 {
     if (!t->valid || !due(t->step, t->plan.eval_interval))
         return 0;
+    double from = clock_mono_s();
     report_phase(&t->report, KB_PHASE_VALIDATE);
     int rc = validate_run(t, &t->valid_loss, err);
+    t->valid_s += clock_mono_s() - from;
     report_phase(&t->report, KB_PHASE_STEP);
     return rc;
 }

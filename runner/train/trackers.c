@@ -1,5 +1,5 @@
-/* trackers - where rank 0's metrics go. Only metrics.jsonl is needed; the others
- * follow it and never fail or delay the run. */
+/* trackers - where rank 0's metrics go. Only metrics.jsonl is needed; the
+ * others follow it and never fail or delay the run. */
 #include <stdio.h>
 
 #include "runner/base/log.h"

@@ -107,7 +107,7 @@ struct train {
     struct tboard *tboard;
     struct mlflow *mlflow;
     /* since the last line */
-    double mark_s, data_wait_s, ckpt_wait_s, started_s, status_s;
+    double mark_s, data_wait_s, ckpt_wait_s, valid_s, started_s, status_s;
     int64_t mark_step, start_step;
     double valid_loss;          /* NAN: not since the last line */
     bool unsupervised;
@@ -126,7 +126,7 @@ int attempt_make(struct train *t, const struct conf *conf, struct err *err);
 int attempt_path(const struct train *t, const char *name, char *dst,
                  size_t dst_bytes, struct err *err);
 
-/* ---- blas.c: what OpenBLAS does, pinned, without a supervisor ------------- */
+/* ---- blas.c: what OpenBLAS does, pinned, without a supervisor ------------ */
 /* Starts this program again with the configured, recorded or best core type,
  * where that is another than OpenBLAS chose. Not called where the environment
  * has chosen. */

@@ -42,7 +42,8 @@ static void check(const char *what, const struct shape *s)
     int64_t before = (int64_t)device_arena_used(t.ex.device);
     struct kv_cache *cache = model_cache_create(t.model, B, T, &err);
     is_int((int64_t)device_arena_used(t.ex.device) - before,
-           model_cache_bytes(&t.plan, t.ex.act, B, T), "the cache is as computed");
+           model_cache_bytes(&t.plan, t.ex.act, B, T),
+           "the cache is as computed");
 
     /* 4 tokens, then 1, then 2, then one by one */
     static const int pieces[] = {4, 1, 2, 1, 1, 1};
