@@ -35,7 +35,8 @@ struct bpe {
     int maybe_shift;     /* and this says so from the nearest cache */
     int32_t *made;       /* [merges_n] what a merge makes, by rank */
     size_t made_cap;
-    int32_t merges_n;
+    int32_t merges_n;    /* ranks */
+    size_t pairs_n;      /* in slots */
     int32_t byte_id[256];
     int32_t *byte_pair;  /* [256, 256] rank of two bytes */
 };
@@ -229,8 +230,38 @@ static int room_for_merge(struct bpe *b, struct err *err)
         b->made = more;
         b->made_cap = cap;
     }
-    bool full = 2 * ((size_t)b->merges_n + 1) > b->slots_n;
-    return full ? grow_slots(b, err) : 0;
+    return 0;
+}
+
+/* The next rank's; of the same pair twice the first counts. */
+static int add_pair(struct bpe *b, int32_t left, int32_t right,
+                    struct err *err)
+{
+    if (2 * (b->pairs_n + 1) > b->slots_n && grow_slots(b, err))
+        return -1;
+    uint64_t pair = pack_pair(left, right);
+    size_t slot = find_slot(b, pair);
+    if (b->slot[slot] == SLOT_FREE) {
+        b->slot[slot] = pair << RANK_BITS | (uint32_t)b->merges_n;
+        b->pairs_n++;
+    }
+    return 0;
+}
+
+int bpe_add_merges_to(struct bpe *b, int32_t made, struct err *err)
+{
+    size_t n;
+    const char *bytes = bpe_bytes(b, made, &n);
+    if (room_for_merge(b, err))
+        return -1;
+    for (size_t cut = 1; bytes && cut < n; cut++) {
+        int32_t left = bpe_find(b, bytes, cut);
+        int32_t right = bpe_find(b, bytes + cut, n - cut);
+        if (left >= 0 && right >= 0 && add_pair(b, left, right, err))
+            return -1;
+    }
+    b->made[b->merges_n++] = made;
+    return 0;
 }
 
 int bpe_add_merge(struct bpe *b, int32_t left, int32_t right, struct err *err)
@@ -251,12 +282,8 @@ int bpe_add_merge(struct bpe *b, int32_t left, int32_t right, struct err *err)
                              "data: bad merge %d: '%.*s' is not in the "
                              "vocabulary", b->merges_n,
                              (int)(left_n + right_n), both);
-    if (room_for_merge(b, err))
+    if (room_for_merge(b, err) || add_pair(b, left, right, err))
         return -1;
-    uint64_t pair = pack_pair(left, right);
-    size_t slot = find_slot(b, pair);
-    if (b->slot[slot] == SLOT_FREE) /* of the same merge twice the first */
-        b->slot[slot] = pair << RANK_BITS | (uint32_t)b->merges_n;
     b->made[b->merges_n++] = made;
     return 0;
 }

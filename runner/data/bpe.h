@@ -24,6 +24,9 @@ int bpe_add_token(struct bpe *bpe, int32_t id, const char *bytes, size_t n,
  * from 0. All tokens are there before. */
 int bpe_add_merge(struct bpe *bpe, int32_t left, int32_t right,
                   struct err *err);
+/* The same for every pair of tokens that makes `made`, all of one rank: what
+ * tiktoken's files mean. */
+int bpe_add_merges_to(struct bpe *bpe, int32_t made, struct err *err);
 /* Checks that each byte is a token. Nothing is added afterwards. */
 int bpe_finish(struct bpe *bpe, struct err *err);
 

@@ -281,7 +281,7 @@ static int check_parts(struct load *l, const json_t *root, struct err *err)
 
 /* ---- Files -------------------------------------------------------------- */
 
-enum files { FILES_NONE, FILES_ONE, FILES_PAIR };
+enum files { FILES_NONE, FILES_ONE, FILES_PAIR, FILES_TIKTOKEN };
 
 /* FILES_ONE: first is a tokenizer.json. FILES_PAIR: vocab.json, merges.txt. */
 static enum files find_files(const char *path, char first[PATH_MAX],
@@ -298,6 +298,9 @@ static enum files find_files(const char *path, char first[PATH_MAX],
             return FILES_NONE;
         if (file_exists(first))
             return FILES_ONE;
+    } else if (bpe_tiktoken_knows(path)) {
+        str_copy(first, PATH_MAX, path);
+        return FILES_TIKTOKEN;
     } else if (strcmp(name, "vocab.json") && strcmp(name, "merges.txt")) {
         size_t n = strlen(name);
         str_copy(first, PATH_MAX, path);
@@ -382,17 +385,21 @@ struct bpe_model *bpe_model_load(const char *path, struct err *err)
     }
     atomic_init(&m->holders, 1);
     m->pretok = PRETOK_GPT2;
+    m->eod = -1;
     struct load l = {.path = path, .m = m};
     alphabet_make(&l.alphabet);
-    int rc = find_files(path, first, second) == FILES_PAIR
-                 ? load_pair(&l, first, second, err)
-                 : load_one(&l, first, err);
+    enum files files = find_files(path, first, second);
+    int rc = files == FILES_TIKTOKEN ? bpe_tiktoken_load(m, first, err)
+             : files == FILES_PAIR   ? load_pair(&l, first, second, err)
+                                     : load_one(&l, first, err);
     if (rc || bpe_finish(m->bpe, err)) {
         bpe_model_release(m);
         return NULL;
     }
-    m->vocab = bpe_vocab(m->bpe);
-    m->eod = find_eod(m, first);
+    if (bpe_vocab(m->bpe) > m->vocab)
+        m->vocab = bpe_vocab(m->bpe);
+    if (m->eod < 0 && files != FILES_TIKTOKEN)
+        m->eod = find_eod(m, first);
     return m;
 }
 

@@ -1,5 +1,5 @@
 /* bpe_load - a byte-level BPE tokenizer out of its files: vocab.json with
- * merges.txt, or Hugging Face's tokenizer.json. What of a tokenizer.json would
+ * merges.txt, Hugging Face's tokenizer.json, or a file of tiktoken. What of a tokenizer.json would
  * change the tokens and is not known here is refused by name. */
 #ifndef KB_DATA_BPE_LOAD_H
 #define KB_DATA_BPE_LOAD_H
@@ -34,6 +34,12 @@ struct bpe_model {
 bool bpe_model_knows(const char *path);
 /* With one holder; released by the last. */
 struct bpe_model *bpe_model_load(const char *path, struct err *err);
+/* ---- bpe_tiktoken.c ------------------------------------------------------ */
+bool bpe_tiktoken_knows(const char *path);
+/* Into a model with an empty bpe; eod and vocab too. */
+int bpe_tiktoken_load(struct bpe_model *model, const char *path,
+                      struct err *err);
+
 void bpe_model_release(struct bpe_model *model);
 
 #endif

@@ -78,7 +78,8 @@ static inline bool is_newline(char c)
 /* \s+(?!\S)|\s+ : all at the end of the text; else all but the last one,
  * which is for what follows; a single one by itself. With newlines, before
  * that \s*[\r\n]+ : through the last newline of the run. */
-static size_t white(const char *p, const char *end, bool newlines)
+static size_t white(const char *p, const char *end, bool newlines,
+                    bool end_first)
 {
     const char *q = p, *last = p, *newline = NULL;
     int len;
@@ -88,7 +89,7 @@ static size_t white(const char *p, const char *end, bool newlines)
             newline = q + 1;
         q += len;
     }
-    if (newlines && newline)
+    if (newlines && newline && !(end_first && q == end))
         return (size_t)(newline - p);
     return (size_t)((q == end || last == p ? q : last) - p);
 }
@@ -123,7 +124,7 @@ static size_t next_gpt2(const char *p, const char *end)
     const char *from = *p == ' ' && p + 1 < end ? p + 1 : p;
     enum class class = peek(from, end);
     if (class == SPACE)
-        return white(p, end, false);
+        return white(p, end, false, false);
     return (size_t)(run(class, from, end) - p);
 }
 
@@ -139,7 +140,8 @@ static size_t numbers(const char *p, const char *end, int most)
     return (size_t)(q - p);
 }
 
-static size_t next_llama3(const char *p, const char *end, int digits)
+static size_t next_llama3(const char *p, const char *end, int digits,
+                          bool end_first)
 {
     size_t n;
     int len;
@@ -155,7 +157,7 @@ static size_t next_llama3(const char *p, const char *end, int digits)
         return (size_t)(run(LETTER, behind, end) - p);
     const char *from = *p == ' ' && behind < end ? behind : p;
     if (peek(from, end) != OTHER)
-        return white(p, end, true);
+        return white(p, end, true, end_first);
     const char *q = run(OTHER, from, end);
     while (q < end && is_newline(*q))
         q++;
@@ -168,9 +170,11 @@ size_t pretok_next(enum pretok pretok, const char *p, const char *end)
     case PRETOK_GPT2:
         return next_gpt2(p, end);
     case PRETOK_LLAMA3:
-        return next_llama3(p, end, 3);
+        return next_llama3(p, end, 3, false);
+    case PRETOK_CL100K:
+        return next_llama3(p, end, 3, true);
     default:
-        return next_llama3(p, end, 1);
+        return next_llama3(p, end, 1, false);
     }
 }
 

@@ -6,6 +6,7 @@
  *   llama3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
  *           | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *   qwen2   as llama3 with \p{N}
+ *   cl100k  as llama3, but white space that ends the text is one piece
  *
  * Letters, numbers and white space are those of Unicode 15.0. Bytes that are
  * not UTF-8 count as neither.
@@ -15,7 +16,8 @@
 
 #include <stddef.h>
 
-enum pretok { PRETOK_GPT2, PRETOK_LLAMA3, PRETOK_QWEN2, PRETOK_N };
+enum pretok { PRETOK_GPT2, PRETOK_LLAMA3, PRETOK_QWEN2, PRETOK_CL100K,
+              PRETOK_N };
 
 /* Bytes of the piece that begins at p (p < end), at least 1. */
 size_t pretok_next(enum pretok pretok, const char *p, const char *end);

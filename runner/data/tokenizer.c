@@ -18,7 +18,7 @@ struct tokenizer *tokenizer_open(const char *name, struct err *err)
         err_set_class(err, ERR_REQUEST,
                       "data: no such tokenizer: '%s'; give byte, a folder or "
                       "file of a tokenizer (tokenizer.json, vocab.json with "
-                      "merges.txt)", name);
+                      "merges.txt, cl100k_base.tiktoken)", name);
         return NULL;
     }
     struct tokenizer *t = calloc(1, sizeof *t);

@@ -35,6 +35,9 @@ static const struct {
     {PRETOK_LLAMA3, "a\r\nb", "a|\r\n|b"},
     {PRETOK_LLAMA3, "a   1", "a|  | |1"},
     {PRETOK_LLAMA3, "a   ", "a|   "},
+    {PRETOK_LLAMA3, "a \n  ", "a| \n|  "},
+    {PRETOK_CL100K, "a \n  ", "a| \n  "},
+    {PRETOK_CL100K, "a \n  b", "a| \n| | b"},
     {PRETOK_QWEN2, "12345 x", "1|2|3|4|5| x"},
 };
 

@@ -176,6 +176,71 @@ static void test_json(void)
     unlink(scratch("tokenizer_config.json"));
 }
 
+/* ---- tiktoken's files --------------------------------------------------- */
+
+static void put_base64(FILE *f, const char *bytes, size_t n, int id)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t bits = 0;
+        for (size_t k = 0; k < 3; k++)
+            bits = bits << 8 | (i + k < n ? (unsigned char)bytes[i + k] : 0);
+        for (size_t k = 0; k < 4; k++)
+            fputc(i + k > n ? '=' : digits[bits >> (18 - 6 * k) & 63], f);
+    }
+    fprintf(f, " %d\n", id);
+}
+
+static const char *write_tiktoken(const char *name, const char *more)
+{
+    static const char *const words[] = {"ab", "bc", "abc", "cd", "abcd"};
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", scratch(name));
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < 256; i++) {
+        char byte = (char)i;
+        put_base64(f, &byte, 1, i);
+    }
+    for (int i = 0; i < 5; i++)
+        put_base64(f, words[i], strlen(words[i]), 256 + i);
+    fputs(more, f);
+    fclose(f);
+    return path;
+}
+
+static void test_tiktoken(void)
+{
+    struct err err = ERR_INIT;
+    struct tokenizer *t =
+        tokenizer_open(write_tiktoken("r50k_base.tiktoken", ""), &err);
+    if (!ok(t != NULL, "a file of tiktoken"))
+        printf("# %s\n", err.msg);
+    ok(t && tokenizer_vocab(t) == 50257 && tokenizer_eod(t) == 50256,
+       "size and end by its name");
+    ok(t && encodes(t, "abc bcd abcdx", (int32_t[]){258, ' ', 257, 'd', ' ',
+                                                    260, 'x', -1}),
+       "merges by the number of what they make");
+    tokenizer_close(t);
+    t = tokenizer_open(write_tiktoken("tokenizer.model", ""), &err);
+    ok(t && tokenizer_vocab(t) == 128256 && tokenizer_eod(t) == 128001,
+       "Llama 3's tokenizer.model");
+    tokenizer_close(t);
+    static const char *const more[] = {"YQ== 7\n", "!!\n", "enp6\n",
+                                       "enp6 x\n", "enp6 -1\n",
+                                       "enp6 300 4\n"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        err = ERR_INIT;
+        t = tokenizer_open(write_tiktoken("gpt2.tiktoken", more[i]), &err);
+        ok(!t && strstr(err.msg, "gpt2.tiktoken:262"), "refused: line %zu", i);
+        tokenizer_close(t);
+    }
+    err = ERR_INIT;
+    t = tokenizer_open(write_tiktoken("other.tiktoken", ""), &err);
+    ok(!t, "a name that tells nothing is refused");
+    tokenizer_close(t);
+}
+
 static const struct {
     const char *name, *parts, *merges, *more_vocab, *says;
 } bad[] = {
@@ -231,6 +296,7 @@ int main(void)
 {
     test_gpt2();
     test_json();
+    test_tiktoken();
     test_bad();
     return tap_done();
 }
