@@ -26,13 +26,23 @@ static double span(double from_s, double to_s)
 
 /* ---- Neighbours --------------------------------------------------------- */
 
+/* When the job was handed back to Slurm, to be started again; 0: it was not. */
+static double handed_back(const struct chronicle_attempt *a)
+{
+    if (a->at.requeue > 0)
+        return a->at.requeue;
+    return strcmp(a->action, "yield") ? 0 : a->at.action;
+}
+
 static void measure_start(struct chronicle_attempt *a,
                           const struct chronicle_attempt *before)
 {
-    bool requeued = before && before->at.requeue > 0;
-    a->wait_s = requeued ? span(before->at.requeue, a->at.start) : NAN;
-    a->prepare_s = span(before && !requeued ? before->at.action : a->at.start,
-                        a->at.launch);
+    if (before && before->job != a->job)
+        before = NULL; /* the user's time in between is nobody's */
+    double back = before ? handed_back(before) : 0;
+    bool here = before && !(back > 0) && before->at.action > 0;
+    a->wait_s = span(back, a->at.start);
+    a->prepare_s = span(here ? before->at.action : a->at.start, a->at.launch);
     a->launch_s = span(a->at.launch, a->at.hello);
     a->load_s = span(a->at.hello, a->at.resume);
     a->first_s = span(a->at.resume, a->at.first);

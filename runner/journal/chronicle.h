@@ -5,10 +5,11 @@
  * seconds of the events that the supervisor wrote, one clock; a number that
  * no event tells is NAN (null in JSON, "-" in text).
  *
- * Of one attempt, with `before` the attempt before it:
- *   wait_s      before's requeue event to this attempt's first event: Slurm's
- *               part (delay of the requeue, queue, prolog, the batch script)
- *   prepare_s   ours: before's action event (when it was not a requeue), else
+ * Of one attempt, with `before` the attempt before it in the same job:
+ *   wait_s      before's requeue event (or its yielding, to a preemption or the
+ *               user's requeue) to this attempt's first event: Slurm's part
+ *               (delay of the requeue, queue, prolog, the batch script)
+ *   prepare_s   ours: before's action event (when it went on in place), else
  *               this attempt's first event, to the launch event: old ranks
  *               ended, nodes checked
  *   launch_s    launch to the last rank_hello before the first step: Slurm's

@@ -37,9 +37,9 @@ static const struct {
 } rows[] = {
     {CAUSE_DONE, 0, ACTION_FINISH, "all steps are done"},
     {CAUSE_SAVED, ASKED | CAN_REQUEUE, ACTION_REQUEUE,
-     "saved before the time limit; goes on in the next allocation"},
+     "saved; goes on in the next allocation"},
     {CAUSE_SAVED, ASKED, ACTION_STOP,
-     "saved before the time limit, and this job cannot be requeued; submit it "
+     "saved, and this job cannot be requeued; submit it "
      "again to go on"},
     {CAUSE_SAVED, 0, ACTION_YIELD, "saved on request"},
     {CAUSE_TIME_LIMIT, CAN_REQUEUE, ACTION_REQUEUE,
