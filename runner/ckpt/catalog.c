@@ -171,6 +171,20 @@ bool catalog_takes(const struct catalog_entry *entry, const char *resume)
     return str_to_i64(resume, &step) || entry->step <= step;
 }
 
+int catalog_check_resume(const struct catalog *catalog, const char *resume,
+                         struct err *err)
+{
+    int64_t step;
+    if (str_to_i64(resume, &step))
+        return 0;
+    const struct catalog_entry *entry = catalog_find(catalog, step);
+    if (entry && catalog_takes(entry, resume))
+        return 0;
+    return err_set_class(err, ERR_REQUEST,
+                         "ckpt: no checkpoint of step %s to go on from; "
+                         "koboshi ckpt list shows what is there", resume);
+}
+
 int catalog_verify(const char *run_dir, const char *name, struct err *err)
 {
     char dir[PATH_MAX];

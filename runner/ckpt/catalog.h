@@ -37,6 +37,10 @@ const struct catalog_entry *catalog_find(const struct catalog *catalog,
 /* Does a start with this mode (auto | fresh | STEP) take it or older ones: the
  * names for its start.json. */
 bool catalog_takes(const struct catalog_entry *entry, const char *resume);
+/* A start from a STEP of which there is none must not begin: it would pass over
+ * all that is newer for good. -1: class ERR_REQUEST. */
+int catalog_check_resume(const struct catalog *catalog, const char *resume,
+                         struct err *err);
 /* Read everything and compare: sizes, headers, every block's xxh3. -1 with the
  * file, offset, expected and got. */
 int catalog_verify(const char *run_dir, const char *name, struct err *err);

@@ -92,7 +92,9 @@ static bool is_seen(const char *path, char folder[PATH_MAX])
     return own || strchr(folder + 1, '/');
 }
 
-static int count_checkpoints(const char *run_dir)
+/* The committed ones; *ret_found: one of them is of this step. */
+static int count_checkpoints(const char *run_dir, int64_t step,
+                             bool *ret_found)
 {
     char dir[PATH_MAX], path[PATH_MAX];
     if (snprintf(dir, sizeof dir, "%s/%s", run_dir, KB_CKPT_DIR) >=
@@ -104,15 +106,20 @@ static int count_checkpoints(const char *run_dir)
         if (str_starts(e->d_name, "step-") &&
             snprintf(path, sizeof path, "%s/%s/%s", dir, e->d_name,
                      KB_CKPT_MANIFEST) < (int)sizeof path &&
-            !access(path, F_OK))
+            !access(path, F_OK)) {
+            *ret_found |= atoll(e->d_name + 5) == step;
             n++;
+        }
     if (d)
         closedir(d);
     return n;
 }
 
-static void look_at_run_dir(struct site *site, const char *path)
+static void look_at_run_dir(struct site *site, const char *path,
+                            const char *resume)
 {
+    bool found = false, named;
+    int64_t step = -1;
     char folder[PATH_MAX];
     struct statvfs disk;
     struct stat st;
@@ -134,7 +141,9 @@ static void look_at_run_dir(struct site *site, const char *path)
     if (!statvfs(folder, &disk))
         site->disk_free_bytes =
             (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
-    site->ckpts_n = count_checkpoints(path);
+    named = !str_to_i64(resume, &step) && step >= 0;
+    site->ckpts_n = count_checkpoints(path, step, &found);
+    site->resume_missing = named && !found;
 }
 
 /* ---- Token files -------------------------------------------------------- */
@@ -258,7 +267,8 @@ static void look_at_list(const char *text, struct site_file *files)
 void site_look(struct site *site, const struct conf *conf)
 {
     if (conf_is_set(conf, "run.dir"))
-        look_at_run_dir(site, conf_text(conf, "run.dir"));
+        look_at_run_dir(site, conf_text(conf, "run.dir"),
+                        conf_text(conf, "checkpoint.resume"));
     look_at_list(conf_text(conf, "data.train"), site->train);
     look_at_list(conf_text(conf, "data.valid"), site->valid);
 }

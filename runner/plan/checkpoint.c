@@ -13,6 +13,10 @@ static void check_resume(struct making *m)
         (str_to_i64(resume, &step) || step < 0))
         refuse(m, "checkpoint.resume", "'%s' is not auto, fresh or a step's "
                "number", resume);
+    else if (m->site->resume_missing)
+        refuse(m, "checkpoint.resume", "'%.200s' has no checkpoint of step %s; "
+               "koboshi ckpt list shows what is there", m->plan->run_dir,
+               resume);
 }
 
 /* Room for what is kept and one being written; those there already count. */

@@ -53,6 +53,7 @@ struct site {
     bool run_dir_writable, run_dir_known;
     char run_dir_problem[256];
     int ckpts_n;           /* checkpoints there already */
+    bool resume_missing;   /* none is of the step that checkpoint.resume names */
     bool array_job;        /* submitting a job array: needs a run directory
                             * a task (%a) */
     double time_limit_s;   /* 0 unknown or none */

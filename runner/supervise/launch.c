@@ -182,12 +182,13 @@ char **launch_envp(const struct launch *launch, bool watchers)
     }
     add(&l, "%s=%s", KB_ENV_RUN_DIR, launch->run_dir);
     add(&l, "%s=%d", KB_ENV_ATTEMPT, launch->attempt);
+    if (launch->resume)
+        add(&l, "%s=%s", KB_ENV_RESUME, launch->resume);
     if (watchers) {
         add(&l, "%s=%s", KB_ENV_SECRET, launch->secret);
         add(&l, "%s=%s", KB_ENV_SUPERVISOR, launch->supervisor);
         return finish(&l);
     }
-    add(&l, "%s=%s", KB_ENV_RESUME, launch->resume);
     if (launch->blas_core[0]) {
         add(&l, "OPENBLAS_CORETYPE=%s", launch->blas_core);
         add(&l, "OPENBLAS_NUM_THREADS=%d",

@@ -24,13 +24,13 @@ struct launch {
     char *const *environment;   /* NULL-ended; what they inherit */
     const char *run_dir;
     const char *output;         /* file that stdout and stderr are added to */
+    const char *resume;         /* auto | fresh | STEP; NULL: as configured */
     /* watchers only */
     const char *secret, *supervisor;
     /* ranks only */
     char *const *program;       /* NULL-ended */
     const char *blas_core;      /* "" none */
     int blas_threads;
-    const char *resume;         /* auto | fresh | STEP */
 };
 
 /* The argument list, NULL-ended, for the journal and tests; freed by

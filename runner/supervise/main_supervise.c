@@ -70,6 +70,8 @@ static int write_start(struct sup *sup, struct err *err)
         err_set(err, "supervise: out of memory");
         goto out;
     }
+    if (catalog_check_resume(&catalog, start.resume, err))
+        goto out;
     for (int i = 0; i < sup->nodes_n; i++)
         if (sup->nodes[i].role == ROLE_TRAIN)
             nodes[start.nodes_n++] = sup->nodes[i].name;

@@ -66,7 +66,7 @@ static int start_watchers(struct sup *sup, struct err *err)
         .nodes = names, .exclude = out, .attempt = sup->attempt,
         .run_dir = sup->run_dir,
         .environment = sup->facts.environment, .output = log, .secret = sup->secret,
-        .supervisor = sup->address,
+        .supervisor = sup->address, .resume = sup_resume_mode(sup),
     };
     int rc = -1;
     if (!names || !out) {

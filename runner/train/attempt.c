@@ -54,6 +54,10 @@ static int write_start(struct train *t, struct err *err)
     int rc = -1;
     if (catalog_load(t->plan.run_dir, t->options.attempt, &catalog, err) != 0)
         return -1;
+    if (catalog_check_resume(&catalog, t->plan.resume, err) != 0) {
+        catalog_release(&catalog);
+        return -1;
+    }
     gethostname(host, sizeof host - 1);
     json_t *accepted = json_array();
     for (int i = 0; i < catalog.n; i++)

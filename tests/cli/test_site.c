@@ -95,10 +95,13 @@ static void test_tokens(void)
 
 /* ---- Run directory ------------------------------------------------------ */
 
+static const char *resume = "auto";
+
 static void look(struct site *site, const char *run_dir, bool submit)
 {
     struct conf *conf = plan_conf_create(NULL);
     conf_put(conf, "run.dir", run_dir, "test", NULL);
+    conf_put(conf, "checkpoint.resume", resume, "test", NULL);
     site_init(site);
     site->submit = submit;
     site_look(site, conf);
@@ -127,6 +130,14 @@ static void test_run_dir(void)
     put("run/ckpt/step-0000000010.a0001/manifest.json", "{}", 2);
     look(&site, in_dir("run"), false);
     is_int(site.ckpts_n, 1, "committed checkpoints are counted");
+    ok(!site.resume_missing, "and none is asked for");
+    resume = "10";
+    look(&site, in_dir("run"), false);
+    ok(!site.resume_missing, "the one of step 10 is there");
+    resume = "20";
+    look(&site, in_dir("run"), false);
+    ok(site.resume_missing, "that of step 20 was never committed");
+    resume = "auto";
 }
 
 /* ---- Slurm -------------------------------------------------------------- */

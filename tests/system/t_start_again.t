@@ -31,6 +31,8 @@ is "$(run_state) $(failed_with)" "FAILED 17" "without a step" || run_diag
 like "$(cat "$RUN.job.out")" "none is valid.*--llm-resume=fresh" "saying so, and how to begin again"
 ok "so does the next" again 120 -N 2
 is "$(run_state) $(failed_with)" "FAILED 17" "though they are in quarantine by now" || run_diag
+nok "a step of which there is none is refused" run_submit -N 2 --llm-resume=77
+like "$(cat "$RUN.submit")" "--llm-resume.*no checkpoint of step 77" "saying so"
 ok "one that is told to begin afresh does" again 40 -N 2 --llm-resume=fresh
 is "$(run_state) $(resumed) $(run_step)" "COMPLETED 0 40" "from step 0" || run_diag
 
@@ -43,6 +45,8 @@ ok "koboshi-train alone finds all steps done" alone KOBOSHI_SET=run.name=alone
 like "$(cat "$RUN.alone")" "all 40 steps were there" "and says so"
 ok "unless it is told a step" alone KOBOSHI_RESUME=20
 like "$(cat "$RUN.alone")" "resumed from checkpoint step-0000000020" "to go on from"
+nok "one that there is" alone KOBOSHI_RESUME=21
+like "$(cat "$RUN.alone")" "no checkpoint of step 21" "or it passes nothing over"
 ok "or to begin afresh" alone KOBOSHI_RESUME=fresh
 like "$(cat "$RUN.alone")" "weights by seed" "from step 0"
 tap_done
