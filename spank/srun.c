@@ -4,6 +4,10 @@
  * typed on its own command line is a request; the rest was checked at submit,
  * so that a launch by the supervisor starts no child here.
  *
+ * On a node other than the batch script's the prolog runs for the first step
+ * there, and sees the job control environment of that step's srun, not of
+ * sbatch: so it is said again here that this job asked for the gate.
+ *
  * Under -m arbitrary rank 0 may be on any node of the step, and nothing that
  * slurmstepd has tells which: the list that gives the order is seen here only.
  */
@@ -68,9 +72,22 @@ static void mark_first_host(void)
     setenv(WIRING_FIRST_HOST, host, 1);
 }
 
+/* What the prolog reads, from the job's environment. */
+static void pass_on(spank_t spank)
+{
+    static const char *const names[] = {KB_ENV_CONFIG, KB_ENV_HEALTH};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value)
+            spank_job_control_setenv(spank, names[i], value, 1);
+    }
+}
+
 void srun_post_opt(struct plugin *plugin, spank_t spank)
 {
     if (!request.asked.nested || request.asked.train)
         request_finish(&request, spank);
+    else
+        pass_on(spank);
     mark_first_host();
 }

@@ -110,6 +110,7 @@ SLURM_JOB_ID=7 KOBOSHI_CONFIG=/x host local srun -N2 true
 left_nothing "srun inside a job"
 [ ! -e "$scratch/plan.args" ]
 is $? 0 "starts no child"
+like "$(cat "$scratch/out")" "^control:KOBOSHI_CONFIG=/x$" "and tells the prolog that the job asked"
 
 # ---- Refusals ---------------------------------------------------------------
 program bin/koboshi 'echo "run.yaml:3: key: what" >&2; echo more >&2; exit 2'

@@ -68,6 +68,12 @@ ok "another job" job -N1 -w node1
 is "$(calls node1)" 1 "used the report of a minute ago"
 
 all_well
+ok "a job on two nodes" job -N2 -w node1,node2
+like "$(cat "$CLUSTER_DIR/out")" '^1: .*gate\.' "the node without the batch script has its verdict"
+settled
+is "$(calls node1) $(calls node2)" "1 1" "each node was looked at"
+
+all_well
 ok "with --llm-health=off" job -N1 -w node1 --llm-health=off
 is "$(calls node1)" 0 "nothing is looked at"
 
