@@ -113,9 +113,24 @@ static char *exclude_list(const struct sup *sup, const char *node, int *ret_n)
     return list;
 }
 
+/* Somebody else did it, for one the watchers while this host was cut off. */
+static bool requeued_already(const struct sup *sup)
+{
+    struct ctl_job now;
+    if (ctl_load_job((uint32_t)sup->facts.job, &now, NULL))
+        return false;
+    bool already = now.restart_count != sup->job.restart_count;
+    ctl_job_release(&now);
+    return already;
+}
+
 static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
 {
     int n;
+    if (requeued_already(sup)) {
+        story_say(sup, "the job was requeued already, not by this supervisor");
+        return 0;
+    }
     char *list = exclude_list(sup, d->node, &n);
     story_event(sup, KB_EV_REQUEUE,
                 json_pack("{s:s}", "exclude", list ? list : ""));

@@ -165,7 +165,10 @@ void classify_finish(const struct rank_end *ends, int ends_n, int ranks_n,
                      bool asked_to_save, struct diagnosis *ret)
 {
     int done = 0, saved = 0;
+    const struct rank_end *alone = NULL; /* one that never met the others */
     for (int i = 0; i < ends_n; i++) {
+        if (ends[i].told && !ends[i].signal && ends[i].code == KB_EXIT_WIREUP)
+            alone = &ends[i];
         done += ends[i].told && !ends[i].signal && ends[i].code == KB_EXIT_DONE;
         saved +=
             ends[i].told && !ends[i].signal && ends[i].code == KB_EXIT_SAVED;
@@ -176,6 +179,11 @@ void classify_finish(const struct rank_end *ends, int ends_n, int ranks_n,
         fill(ret, CAUSE_SAVED, -1, "");
         snprintf(ret->evidence, sizeof ret->evidence, "%s",
                  asked_to_save ? "on request" : "nobody here asked for it");
+    } else if (alone) {
+        fill(ret, CAUSE_WIREUP, -1, "");
+        snprintf(ret->evidence, sizeof ret->evidence, "rank %d: %s",
+                 alone->rank, alone->message ? alone->message : "");
+        sign(ret, "wireup");
     } else {
         fill(ret, CAUSE_PEER, -1, "");
         snprintf(ret->evidence, sizeof ret->evidence,

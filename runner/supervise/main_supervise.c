@@ -219,6 +219,28 @@ static int record(struct sup *sup, const struct diagnosis *d,
 
 /* ---- The supervisor ------------------------------------------------------ */
 
+/* A supervisor that was cut off or frozen may wake to find that the run went
+ * on without it: then a newer attempt is there, and nothing is its to judge. */
+static bool superseded(const struct sup *sup)
+{
+    struct history now = {0};
+    if (history_load(sup->run_dir, &now, NULL))
+        return false;
+    bool newer = now.newest > sup->attempt;
+    history_release(&now);
+    return newer;
+}
+
+/* Its ranks end; no record, no request to Slurm. */
+static enum next step_down(struct sup *sup, int *ret_exit_code)
+{
+    story_say(sup, "a newer attempt than %d is there: the run went on without "
+                   "this supervisor, which ends", sup->attempt);
+    act_end_ranks(sup);
+    *ret_exit_code = KB_EXIT_SAVED;
+    return NEXT_EXIT;
+}
+
 /* An attempt from its number to what follows from its end. */
 static enum next one_attempt(struct sup *sup, int *ret_exit_code,
                              struct err *err)
@@ -231,6 +253,8 @@ static enum next one_attempt(struct sup *sup, int *ret_exit_code,
     while (decision.action == ACTION_CONTINUE) {
         if (rc == 0)
             sup_watch(sup, &d);
+        if (superseded(sup))
+            return step_down(sup, ret_exit_code);
         judge(sup, &d, &decision);
         tell_judgement(sup, &d, &decision);
         sup_incident(sup, d.subject, cause_rows[d.cause].words);
