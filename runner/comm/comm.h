@@ -99,7 +99,7 @@ int comm_recv(struct comm *comm, enum comm_group group, int from, void *buf,
               int64_t n, enum dtype dtype, stream_t stream,
               struct comm_ticket *ret, struct err *err);
 /* Results may be used (on stream) after this. With a ticket a collective may
- * run beside stream, on a GPU; with ret NULL above it runs in stream's order. */
+ * run beside stream, on a GPU; with ret NULL it keeps stream's order. */
 int comm_wait(struct comm *comm, struct comm_ticket *ticket, stream_t stream,
               struct err *err);
 
