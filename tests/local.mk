@@ -85,8 +85,7 @@ EXTRA_PROGRAMS = tests/gpu/test_ops_cuda
 tests_gpu_test_ops_cuda_SOURCES = $(ops_test_sources)
 tests_gpu_test_ops_cuda_LDADD = $(KERNELS_CUDA_LIBS) $(KERNELS_LIBS)
 endif
-EXTRA_DIST += tests/gpu/ops.sh tests/gpu/speed.sh tests/gpu/train.sh tests/gpu/sdpa_check.cu \
-	tests/parity/torch_resume.py
+EXTRA_DIST += tests/gpu tests/parity
 include tests/train/local.mk
 include tests/health/local.mk
 include tests/supervise/local.mk

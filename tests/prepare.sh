@@ -9,7 +9,7 @@ PREPARE_BUILD=${CLUSTER_BUILD:-$PREPARE_TREE/build}
 PREPARE_PACKAGES="
     gcc make autoconf automake pkg-config
     libslurm-dev libpmix-dev libopenmpi-dev libopenblas-dev libjansson-dev
-    libyaml-dev libcurl4-openssl-dev libxxhash-dev
+    libyaml-dev libcurl4-openssl-dev libssl-dev libxxhash-dev
     slurmctld slurmd slurm-client munge openmpi-bin iproute2 procps util-linux
     jq perl man-db manpages manpages-ja"
 

@@ -21,6 +21,11 @@ is "$(git ls-files | grep -vE "$not_shipped" |
             while (!(path in has) && sub("/[^/]*$", "", path)) { }
             if (!(path in has)) print
         }')" "" "every file of the tree is shipped"
+# What configure cannot do without, ./check and ./demo install.
+. tests/prepare.sh
+is "$(sed -n 's/^KB_NEED(.*\[\([^]]*\)\])$/\1/p' configure.ac | while read -r package; do
+    grep -qw -- "$package" <<<"$PREPARE_PACKAGES" || echo "$package"
+done)" "" "every package that configure needs is installed by check and demo"
 like "$(grep AM_INIT_AUTOMAKE configure.ac)" "tar-(ustar|pax)" \
     "names longer than 99 bytes fit into the tarball"
 tap_done
