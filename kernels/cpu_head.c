@@ -35,24 +35,23 @@ CLONES static int row_argmax(const real *x, int n)
     return 0; /* not a number */
 }
 
-CLONES static real row_exp_sum(real *x, real m, int n, bool keep)
+/* x = exp(x - m); returns the sum, in blocks, so that 100,000 terms do not
+ * lose the small ones. */
+CLONES static real row_exp_sum(real *x, real m, int n)
 {
     real total = 0;
 
-    /* in blocks, so that 100,000 terms do not lose the small ones */
     for (int b = 0; b < n; b += 4096) {
         int end = b + 4096 < n ? b + 4096 : n, i = b;
         real s[LANES] = {0};
         for (; i + LANES <= end; i += LANES)
             for (int j = 0; j < LANES; j++) {
-                real e = real_exp(x[i + j] - m);
-                s[j] += e;
-                x[i + j] = keep ? e : x[i + j];
+                x[i + j] = real_exp(x[i + j] - m);
+                s[j] += x[i + j];
             }
         for (int j = 0; i < end; i++, j++) {
-            real e = real_exp(x[i] - m);
-            s[j] += e;
-            x[i] = keep ? e : x[i];
+            x[i] = real_exp(x[i] - m);
+            s[j] += x[i];
         }
         total += lanes_sum(s);
     }
@@ -83,7 +82,7 @@ static void head_row(void *ctx, int64_t i, int worker)
     best = row_argmax(x, p->V);
     label_logit = x[p->labels[i]];
     real m = x[best];
-    sum = row_exp_sum(x, m, p->V, p->grad);
+    sum = row_exp_sum(x, m, p->V);
     lse = m + exact_log(sum);
     p->row[i][0] = lse - label_logit + p->z * lse * lse;
     p->row[i][1] = 1;

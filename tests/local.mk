@@ -73,6 +73,8 @@ ops_test_sources = tests/kernels/test_ops.c tests/kernels/cases.c \
 check_PROGRAMS += tests/kernels/test_ops
 tests_kernels_test_ops_SOURCES = $(ops_test_sources)
 tests_kernels_test_ops_LDADD = $(KERNELS_LIBS)
+check_PROGRAMS += tests/kernels/test_device
+tests_kernels_test_device_LDADD = $(KERNELS_LIBS)
 include tests/comm/local.mk
 include tests/journal/local.mk
 include tests/model/local.mk
