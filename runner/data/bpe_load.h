@@ -1,6 +1,7 @@
 /* bpe_load - a byte-level BPE tokenizer out of its files: vocab.json with
- * merges.txt, Hugging Face's tokenizer.json, or a file of tiktoken. What of a tokenizer.json would
- * change the tokens and is not known here is refused by name. */
+ * merges.txt, Hugging Face's tokenizer.json, or a file of tiktoken. What of a
+ * tokenizer.json would change the tokens and is not known here is refused by
+ * name. */
 #ifndef KB_DATA_BPE_LOAD_H
 #define KB_DATA_BPE_LOAD_H
 

@@ -1,5 +1,6 @@
 /* chronicle - from the attempts' files to numbers; see chronicle.h.
- * Stages: read each attempt, then what two neighbours tell together, then the run. */
+ * Stages: read each attempt, then what two neighbours tell together, then the
+ * run. */
 #include "runner/journal/chronicle_private.h"
 
 #include <limits.h>
