@@ -282,6 +282,22 @@ static double time_seconds(const char *text)
     return part[0] * 60.0 + part[1];
 }
 
+/* 4G, 512K, 4000 (MiB): bytes; 0 for a node's whole memory and for nonsense. */
+static double memory_bytes(const char *text)
+{
+    static const char units[] = "KMGT";
+    char unit[2] = "M";
+    double number;
+    int n = 0;
+    int got = sscanf(text, "%lf%n%1[KMGTkmgt]%n", &number, &n, unit, &n);
+    const char *at = strchr(units, toupper((unsigned char)*unit));
+    if (got < 1 || text[n] || !at || !(number > 0) || number > 1e12)
+        return 0;
+    for (const char *p = units; p <= at; p++)
+        number *= 1024;
+    return number;
+}
+
 void cmdline_size(const struct asked *asked, struct asked_size *ret)
 {
     const char(*value)[ASKED_BYTES] = asked->value;
@@ -301,5 +317,9 @@ void cmdline_size(const struct asked *asked, struct asked_size *ret)
         size.ranks_per_node = ntasks / size.nodes;
     if (size.nodes && !size.gpus_per_node && gpus % size.nodes == 0)
         size.gpus_per_node = gpus / size.nodes;
+    if (!size.gpus_per_node) /* a GPU rank's plan is about the GPU's memory */
+        size.mem_per_rank_bytes =
+            memory_bytes(value[ASKED_MEM]) /
+            (double)(size.ranks_per_node ? size.ranks_per_node : 1);
     *ret = size;
 }

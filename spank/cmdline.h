@@ -62,6 +62,7 @@ void cmdline_parse_env(struct asked *asked, const char *prefix);
 struct asked_size {
     long nodes, ranks_per_node, gpus_per_node, cores_per_rank;
     double time_limit_s;
+    double mem_per_rank_bytes; /* of a CPU rank, by --mem */
 };
 void cmdline_size(const struct asked *asked, struct asked_size *ret);
 

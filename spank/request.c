@@ -139,6 +139,8 @@ static void make_words(const struct request *request, const char *program,
              size.gpus_per_node);
     add_word(words, size.cores_per_rank, "--cores-per-rank=%ld",
              size.cores_per_rank);
+    add_word(words, size.mem_per_rank_bytes >= 1, "--memory-per-rank=%.0f",
+             size.mem_per_rank_bytes);
     add_word(words, size.time_limit_s > 0, "--time-limit=%.0f",
              size.time_limit_s);
     add_word(words, *request->asked.value[ASKED_ARRAY], "--array");

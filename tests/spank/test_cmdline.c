@@ -58,23 +58,29 @@ static const struct {
     const char *line;
     struct asked_size want;
 } sizes[] = {
-    {"sbatch|-N2|--ntasks-per-node=8", {2, 8, 0, 0, 0}},
-    {"sbatch|-N2|-n8|-c4", {2, 4, 0, 4, 0}},
-    {"sbatch|-N3|-n8", {3, 0, 0, 0, 0}},
-    {"sbatch|-n8", {0, 0, 0, 0, 0}},
-    {"sbatch|-N2-4|-n8", {0, 0, 0, 0, 0}},
-    {"sbatch|-N2|--gpus-per-node=h100:8", {2, 0, 8, 0, 0}},
-    {"sbatch|-N2|--gpus=16", {2, 0, 8, 0, 0}},
-    {"sbatch|-N2|--gres=nvme:1,gpu:h100:4(S:0-1)", {2, 0, 4, 0, 0}},
-    {"sbatch|-N2|--gres=gpu", {2, 0, 1, 0, 0}},
-    {"sbatch|-N2|--gres=gpux:4", {2, 0, 0, 0, 0}},
-    {"sbatch|-t|90", {0, 0, 0, 0, 5400}},
-    {"sbatch|-t|1:30", {0, 0, 0, 0, 90}},
-    {"sbatch|-t|2:00:00", {0, 0, 0, 0, 7200}},
-    {"sbatch|-t|1-12", {0, 0, 0, 0, 129600}},
-    {"sbatch|-t|1-00:30", {0, 0, 0, 0, 88200}},
-    {"sbatch|-t|UNLIMITED", {0, 0, 0, 0, 0}},
-    {"sbatch|-N0|-t|5x", {0, 0, 0, 0, 0}},
+    {"sbatch|-N2|--ntasks-per-node=8", {2, 8, 0, 0, 0, 0}},
+    {"sbatch|-N2|-n8|-c4", {2, 4, 0, 4, 0, 0}},
+    {"sbatch|-N3|-n8", {3, 0, 0, 0, 0, 0}},
+    {"sbatch|-n8", {0, 0, 0, 0, 0, 0}},
+    {"sbatch|-N2-4|-n8", {0, 0, 0, 0, 0, 0}},
+    {"sbatch|-N2|--gpus-per-node=h100:8", {2, 0, 8, 0, 0, 0}},
+    {"sbatch|-N2|--gpus=16", {2, 0, 8, 0, 0, 0}},
+    {"sbatch|-N2|--gres=nvme:1,gpu:h100:4(S:0-1)", {2, 0, 4, 0, 0, 0}},
+    {"sbatch|-N2|--gres=gpu", {2, 0, 1, 0, 0, 0}},
+    {"sbatch|-N2|--gres=gpux:4", {2, 0, 0, 0, 0, 0}},
+    {"sbatch|-t|90", {0, 0, 0, 0, 5400, 0}},
+    {"sbatch|-t|1:30", {0, 0, 0, 0, 90, 0}},
+    {"sbatch|-t|2:00:00", {0, 0, 0, 0, 7200, 0}},
+    {"sbatch|-t|1-12", {0, 0, 0, 0, 129600, 0}},
+    {"sbatch|-t|1-00:30", {0, 0, 0, 0, 88200, 0}},
+    {"sbatch|-t|UNLIMITED", {0, 0, 0, 0, 0, 0}},
+    {"sbatch|-N0|-t|5x", {0, 0, 0, 0, 0, 0}},
+    {"sbatch|-N2|--mem=4G", {2, 0, 0, 0, 0, 0x1p32}},
+    {"sbatch|-N2|--ntasks-per-node=2|--mem=4000", {2, 2, 0, 0, 0, 2097152000}},
+    {"sbatch|-N2|--mem=512k", {2, 0, 0, 0, 0, 524288}},
+    {"sbatch|-N2|--mem=0", {2, 0, 0, 0, 0, 0}},
+    {"sbatch|-N2|--mem=4X", {2, 0, 0, 0, 0, 0}},
+    {"sbatch|-N2|--gpus-per-node=8|--mem=4G", {2, 0, 8, 0, 0, 0}},
 };
 
 static void check_words(void)
@@ -98,11 +104,13 @@ static void check_sizes(void)
                     got.ranks_per_node == want->ranks_per_node &&
                     got.gpus_per_node == want->gpus_per_node &&
                     got.cores_per_rank == want->cores_per_rank &&
-                    got.time_limit_s == want->time_limit_s,
+                    got.time_limit_s == want->time_limit_s &&
+                    got.mem_per_rank_bytes == want->mem_per_rank_bytes,
                 "sizes of %s", sizes[i].line))
-            printf("# got %ld nodes %ld ranks %ld gpus %ld cores %g s\n",
-                   got.nodes, got.ranks_per_node, got.gpus_per_node,
-                   got.cores_per_rank, got.time_limit_s);
+            printf("# got %ld nodes %ld ranks %ld gpus %ld cores %g s %g "
+                   "bytes\n", got.nodes, got.ranks_per_node,
+                   got.gpus_per_node, got.cores_per_rank, got.time_limit_s,
+                   got.mem_per_rank_bytes);
     }
 }
 

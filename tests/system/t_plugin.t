@@ -98,6 +98,8 @@ refused "an unknown key" "--llm-set.*train.stepz.*train.steps" \
     sbatch -N2 --llm-train=run.yaml --llm-set=train.stepz=1
 refused "a batch that does not divide" "train.global_batch" \
     sbatch -N3 --llm-train=run.yaml
+refused "more memory than is asked for" "a rank needs .*MiB and has 20.0 MiB" \
+    sbatch -N2 --mem=20M --llm-train=run.yaml
 printf '#!/bin/sh\n#SBATCH -N 3\n' >three.sh
 refused "nodes in a script's file" "train.global_batch" \
     sbatch --llm-train=run.yaml three.sh
