@@ -6,6 +6,7 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/run.sh tests/system/t_bad_config.t \
 	tests/system/t_batch_host.t \
 	tests/system/t_batch_host_bare.t \
+	tests/system/t_causes.t \
 	tests/system/t_checkpoint_damaged.t \
 	tests/system/t_cluster.t tests/system/t_comm.t tests/cli/t_ckpt.t \
 	tests/system/t_gate.t \

@@ -39,6 +39,20 @@ void act_ask_save(struct sup *sup)
     tell_all(sup, "signal", SIGUSR1);
 }
 
+/* The one time that an srun is killed: a host that is cut off. The job may be
+ * started anew elsewhere, its steps under the same numbers; an srun that comes
+ * back then and is told to end would end those. Without it the old steps live
+ * on, and their watchers with them. */
+void act_abandon_sruns(struct sup *sup)
+{
+    if (sup->train.pid > 0 && !sup->train.ended)
+        kill(sup->train.pid, SIGKILL);
+    if (sup->watchers.pid > 0 && !sup->watchers.ended)
+        kill(sup->watchers.pid, SIGKILL);
+    for (int i = 0; i < sup->old_n; i++)
+        kill(sup->old[i].pid, SIGKILL);
+}
+
 void act_end_ranks(struct sup *sup)
 {
     if (sup->train.pid > 0 && !sup->train.ended) {
@@ -59,7 +73,8 @@ int act_rewatch(struct sup *sup, int node, struct err *err)
     struct launch launch = {
         .nodes = &name, .nodes_n = 1, .attempt = sup->attempt,
         .run_dir = sup->run_dir,
-        .environment = sup->facts.environment, .output = log, .secret = sup->secret,
+        .environment = sup->facts.environment, .output = log,
+        .secret = sup->secret,
         .supervisor = sup->address,
     };
     if (attempt_path(sup->run_dir, sup->attempt,

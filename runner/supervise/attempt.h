@@ -1,8 +1,8 @@
 /* attempt - the attempts of a run on disk: fence, start, verdict, history.
  *
  * attempts/NNNN is made by mkdir, which one process alone can do: the number is
- * the fence. start.json stands before ranks start, verdict.json when it is known
- * how the attempt ended. Nothing else is remembered anywhere: budgets and
+ * the fence. start.json stands before ranks start, verdict.json when it is
+ * known how the attempt ended. Nothing else is remembered anywhere: budgets and
  * exclusions are worked out from these files.
  */
 #ifndef KB_SUPERVISE_ATTEMPT_H

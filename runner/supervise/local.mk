@@ -23,6 +23,7 @@ libkb_supervise_a_SOURCES = \
 	runner/supervise/station.c runner/supervise/station.h \
 	runner/supervise/story.c \
 	runner/supervise/sup.h \
+	runner/supervise/sup_cut.c \
 	runner/supervise/sup_nodes.c \
 	runner/supervise/sup_notice.c \
 	runner/supervise/sup_open.c \

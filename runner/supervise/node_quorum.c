@@ -313,7 +313,8 @@ static bool ctl_ready(struct node_quorum *q)
 static bool slurm_silent(struct node_quorum *q)
 {
     struct ctl_node host;
-    return ctl_ready(q) && !ctl_load_node(q->host, &host, NULL) && (host.down || host.silent);
+    return ctl_ready(q) && !ctl_load_node(q->host, &host, NULL) &&
+           (host.down || host.silent);
 }
 
 /* Requeue first, exclude after: the order that Slurm accepts. */

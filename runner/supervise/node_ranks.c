@@ -291,7 +291,8 @@ json_t *node_ranks_report(const struct node_ranks *r,
         char state[2] = {process_state(k->pid), 0};
         json_array_append_new(
             list,
-            json_pack("{s:i, s:i, s:b, s:s, s:f, s:f, s:b, s:I, s:I, s:I, s:I, s:I}",
+            json_pack("{s:i, s:i, s:b, s:s, s:f, s:f, s:b, s:I, s:I, s:I, s:I, "
+                      "s:I}",
                       "rank", k->rank, "pid", (int)k->pid, "exited", k->exited,
                       "state", state, "quiet_s", now - k->changed_s, "limit_s",
                       node_stall_limit(k, limits), "beats",

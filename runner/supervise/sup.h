@@ -5,6 +5,7 @@
  * sup_nodes.c  watchers up, nodes prepared, roles chosen
  * sup_watch.c  one attempt from launch to diagnosis
  * act.c        the only one that kills, starts, excludes, requeues
+ * sup_cut.c    are the others silent, or is this host cut off
  * sup_status.c the job's comment and time limit
  * story.c      lines for people and records for the journal
  *
@@ -131,6 +132,9 @@ struct sup {
     double comment_due_s, comment_last_s;
     char comment[300], incident[200];
     struct node_child asking;   /* Slurm, in a child */
+    struct node_child cut_child; /* sup_cut.c */
+    bool cut;
+    double cut_ask_s, cut_good_s;
     int asking_failed;          /* times in a row */
 };
 
@@ -162,6 +166,10 @@ void sup_node_out(struct sup *sup, int node, const char *why);
  * the diagnosis, or -1. */
 int sup_lost_node(struct sup *sup, struct diagnosis *ret);
 
+/* ---- sup_cut.c ---------------------------------------------------------- */
+/* Most others are silent, and it is not known that it is not us. */
+bool sup_is_cut_off(struct sup *sup, double now);
+
 /* ---- sup_watch.c -------------------------------------------------------- */
 int sup_launch(struct sup *sup, struct err *err);
 /* Watches until there is a diagnosis. */
@@ -180,6 +188,7 @@ enum next act(struct sup *sup, const struct diagnosis *diagnosis,
 void act_give_up_node(struct sup *sup, const struct diagnosis *diagnosis);
 /* If its watcher still listens: kill your ranks, and go. */
 void act_dismiss(struct sup *sup, int node);
+void act_abandon_sruns(struct sup *sup);
 void act_end_ranks(struct sup *sup);
 void act_ask_checkpoint(struct sup *sup); /* and go on */
 void act_ask_save(struct sup *sup);

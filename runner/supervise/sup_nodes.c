@@ -65,8 +65,9 @@ static int start_watchers(struct sup *sup, struct err *err)
     struct launch launch = {
         .nodes = names, .exclude = out, .attempt = sup->attempt,
         .run_dir = sup->run_dir,
-        .environment = sup->facts.environment, .output = log, .secret = sup->secret,
-        .supervisor = sup->address, .resume = sup_resume_mode(sup),
+        .environment = sup->facts.environment, .output = log,
+        .secret = sup->secret, .supervisor = sup->address,
+        .resume = sup_resume_mode(sup),
     };
     int rc = -1;
     if (!names || !out) {
@@ -236,7 +237,8 @@ static int settle_lost(struct sup *sup)
 {
     struct diagnosis lost;
     double until = clock_mono_s() + REWATCH_S + PROBE_S;
-    while (!all_up(sup) && !sup->term_seen && clock_mono_s() < until) {
+    while (!all_up(sup) && !sup->term_seen &&
+           (clock_mono_s() < until || sup->cut)) {
         sup_pump(sup, 0.1);
         sup_lost_node(sup, &lost);
     }
@@ -251,7 +253,8 @@ int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err)
     introduce_peers(sup);
     ask_all(sup, first && strcmp(sup->plan.health, "off"));
     double until = clock_mono_s() + READY_S;
-    while (any_asked(sup) && clock_mono_s() < until && !sup->term_seen) {
+    while (any_asked(sup) && !sup->term_seen &&
+           (clock_mono_s() < until || sup->cut)) {
         sup_pump(sup, 0.1);
         struct diagnosis lost;
         sup_lost_node(sup, &lost);
@@ -323,6 +326,10 @@ static int look_at_lost(struct sup *sup, int i, double now,
     struct sup_node *node = &sup->nodes[i];
     char how[160];
     if (!strcmp(node->why, "silent")) {
+        /* When all fall silent together, one of them is seen first. */
+        double others = sup->plan.heartbeat_s < 1 ? sup->plan.heartbeat_s : 1;
+        if (now - node->lost_s < others || sup_is_cut_off(sup, now))
+            return -1;
         snprintf(how, sizeof how, "no word from its watcher for %.1f s",
                  node->quiet_s);
         return give_up(sup, i, CAUSE_NODE_SILENT, how, ret);

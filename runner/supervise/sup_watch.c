@@ -83,7 +83,8 @@ out:
 
 /* ---- Looks: each 1 when it has a diagnosis ------------------------------ */
 
-/* TERM comes with cancel, preemption, requeue, time limit; Slurm knows which. */
+/* TERM comes with cancel, preemption, requeue, time limit: which, Slurm
+ * knows. */
 static enum cause ask_slurm_why(struct sup *sup)
 {
     struct ctl_job job;
@@ -152,7 +153,7 @@ static int collect_ends(const struct sup *sup, struct rank_end *ends)
             .rank = i, .node = sup->nodes[r->node].name,
             .seen_s = r->seen_s, .told = r->told, .code = r->code,
             .signal = r->signal, .error_class = r->error_class,
-            .message = r->message, 
+            .message = r->message,
             .step = r->step, .oom = r->oom};
     }
     return n;
@@ -261,7 +262,8 @@ static int judge_stall(struct sup *sup, struct diagnosis *ret)
 
 static int look_at_stall(struct sup *sup, struct diagnosis *ret)
 {
-    if (sup->stall_rank < 0)
+    /* Ranks wait for a node that is being found out about. */
+    if (sup->stall_rank < 0 || probing(sup))
         return 0;
     if (sup->stall_writing >= 0) {
         const char *node = sup->nodes[sup->stall_node].name;
@@ -344,7 +346,7 @@ static int look_at_launch(struct sup *sup, struct diagnosis *ret)
         classify_plain(CAUSE_LAUNCH, "", text, ret);
         return 1;
     }
-    if (sup->hellos_n < sup->ranks_n && !sup->train.ended &&
+    if (sup->hellos_n < sup->ranks_n && !sup->train.ended && !probing(sup) &&
         waited > sup->plan.wireup_limit_s) {
         snprintf(text, sizeof text, "%d of %d ranks started within %.0f s",
                  sup->hellos_n, sup->ranks_n, waited);

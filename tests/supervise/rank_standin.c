@@ -175,8 +175,8 @@ int main(void)
     change(KB_PHASE_LOAD);
     long long step = newest();
     if (!rank_) {
-        snprintf(more, sizeof more, "\"step\":%lld,\"checkpoint\":\"step-%010lld\"",
-                 step, step);
+        snprintf(more, sizeof more,
+                 "\"step\":%lld,\"checkpoint\":\"step-%010lld\"", step, step);
         tell("resume", more);
     }
     long long first = step + 1;

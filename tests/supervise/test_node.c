@@ -135,8 +135,9 @@ static void test_ranks(void)
     static const char *const junk[] = {"", "{", "[]", "null", "{\"event\":1}",
                                        "{\"event\":\"rank_hello\"}",
                                        "{\"event\":\"nonsense\",\"attempt\":3}",
-                                       "{\"event\":\"rank_hello\",\"attempt\":3,"
-                                       "\"local\":99,\"pid\":-5}"};
+                                       "{\"event\":\"rank_hello\","
+                                       "\"attempt\":3,\"local\":99,"
+                                       "\"pid\":-5}"};
     for (size_t i = 0; i < sizeof junk / sizeof *junk; i++)
         tell(dir, junk[i], strlen(junk[i]));
     char *big = calloc(1, 60000);

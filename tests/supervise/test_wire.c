@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECRET "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define HALF "00112233445566778899aabbccddeeff"
+#define SECRET HALF HALF
 
 static void test_proof(void)
 {
@@ -142,7 +143,8 @@ static void test_strangers(struct station *s)
     struct station_event ev;
     static const char *const says[] = {
         "GET / HTTP/1.0\r\n\r\n", "{}\n", "\n", "{\"type\":\"beat\"}\n",
-        "{\"type\":\"hello\",\"node\":\"n1\",\"nonce\":\"00\",\"proof\":\"\"}\n",
+        "{\"type\":\"hello\",\"node\":\"n1\",\"nonce\":\"00\","
+        "\"proof\":\"\"}\n",
         "{\"type\":\"hello\",\"node\":\"n1\",\"nonce\":"
         "\"00000000000000000000000000000000\",\"proof\":\"00\"}\n",
         "{\"type\":\"hello\",\"node\":\"nobody\",\"nonce\":"
