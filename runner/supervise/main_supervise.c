@@ -236,7 +236,7 @@ static enum next step_down(struct sup *sup, int *ret_exit_code)
 {
     story_say(sup, "a newer attempt than %d is there: the run went on without "
                    "this supervisor, which ends", sup->attempt);
-    act_end_ranks(sup);
+    act_abandon_sruns(sup); /* the new steps have their numbers */
     *ret_exit_code = KB_EXIT_SAVED;
     return NEXT_EXIT;
 }
