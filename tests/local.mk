@@ -51,7 +51,7 @@ check_PROGRAMS += tests/spank/test_hostlist tests/spank/test_cmdline \
 tests_spank_test_defaults_SOURCES = tests/spank/test_defaults.c \
 	spank/defaults.c
 tests_spank_test_defaults_LDADD = $(BASE_LIBS)
-EXTRA_DIST += tests/system/t_gate_run.t tests/system/t_gate.t tests/system/t_plugin.t
+EXTRA_DIST += tests/system/t_gate_run.t tests/system/t_health_run.t tests/system/t_gate.t tests/system/t_plugin.t
 tests_spank_test_drain_SOURCES = tests/spank/test_drain.c spank/drain.c
 tests_spank_test_drain_LDADD = $(BASE_LIBS)
 tests_spank_test_store_SOURCES = tests/spank/test_store.c spank/store.c
