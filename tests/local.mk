@@ -21,7 +21,7 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_suspend.t \
 	tests/system/t_time_limit.t \
 	tests/system/t_unbroken.t \
-	tests/system/t_user_error.t tests/lint/lint.sh \
+	tests/system/t_user.t tests/system/t_user_error.t tests/lint/lint.sh \
 	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
 	tests/lint/t_man.t tests/lint/t_dist.t .ci/run
 check_PROGRAMS += tests/system/stop_at_commit.so
