@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-struct cuda_products; /* cuda_linear.c: handle, descriptors, algorithms */
+struct cuda_products; /* cuda_product.c: handle, descriptors, algorithms */
 struct sdpa;          /* sdpa.h: attention by cuDNN, or NULL */
 struct cuda_state {
     int sms;
@@ -38,7 +38,7 @@ enum kstatus cuda_launched(const struct exec *ex, const char *what);
 enum kstatus cuda_failed(const struct exec *ex, enum kstatus status,
                          const char *what, const char *why);
 
-/* cuda_linear.c */
+/* cuda_product.c */
 enum kstatus cuda_products_open(struct exec *ex);
 void cuda_products_close(struct exec *ex);
 /* D[M,N] = op(A) op(B) + beta C, row major as cpu.h's cpu_matmul; D has dtype
@@ -60,6 +60,10 @@ struct product {
 };
 /* K_UNSUPPORTED: cuBLASLt has nothing for it; nothing was done. */
 enum kstatus cuda_product(struct exec *ex, const struct product *p);
+/* What its algorithm took when it was chosen; 0: not timed; -1: has none. */
+float cuda_product_ms(struct exec *ex, const struct product *p);
+
+/* cuda_linear.c */
 enum kstatus cuda_linear_fwd(struct exec *ex, void *y, void *aux,
                              const void *x, const struct weight *w,
                              const struct weight *b, int64_t N,

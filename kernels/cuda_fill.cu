@@ -6,7 +6,10 @@
 #define THREADS 256
 #define SOURCES 64
 
-template <class T> __device__ static void put_double(T *p, double x) { *p = from_float<T>((float)x); }
+template <class T> __device__ static void put_double(T *p, double x)
+{
+    *p = from_float<T>((float)x);
+}
 template <> __device__ void put_double<double>(double *p, double x) { *p = x; }
 template <class T> __device__ static double get_double(T x) { return to_float(x); }
 template <> __device__ double get_double<double>(double x) { return x; }

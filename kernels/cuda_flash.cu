@@ -68,17 +68,20 @@ __device__ static void ldmatrix_t(uint32_t *r, const void *p)
 /* Operands out of shared memory, 16 x 16 at (row, col) of a tile with rows
  * D + 8 apart. A: rows are the product's. B: rows are columns of the product
  * (n), as K in Q K'. C: rows are summed over (k), as V in P V. */
-template <class T, int D> __device__ static void take_a(uint32_t *r, const T *tile, int row, int col)
+template <class T, int D>
+__device__ static void take_a(uint32_t *r, const T *tile, int row, int col)
 {
     int lane = threadIdx.x % 32;
     ldmatrix(r, tile + (row + lane % 8 + 8 * (lane / 8 % 2)) * (D + 8) + col + 8 * (lane / 16));
 }
-template <class T, int D> __device__ static void take_b(uint32_t *r, const T *tile, int row, int col)
+template <class T, int D>
+__device__ static void take_b(uint32_t *r, const T *tile, int row, int col)
 {
     int lane = threadIdx.x % 32;
     ldmatrix(r, tile + (row + lane % 8 + 8 * (lane / 16)) * (D + 8) + col + 8 * (lane / 8 % 2));
 }
-template <class T, int D> __device__ static void take_c(uint32_t *r, const T *tile, int row, int col)
+template <class T, int D>
+__device__ static void take_c(uint32_t *r, const T *tile, int row, int col)
 {
     int lane = threadIdx.x % 32;
     ldmatrix_t(r, tile + (row + lane % 8 + 8 * (lane / 8 % 2)) * (D + 8) + col + 8 * (lane / 16));

@@ -194,7 +194,8 @@ norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, const float *mean_in
     float dw[NV][8] = {}, db[NV][8] = {};
 
     for (int64_t n = blockIdx.x * (int64_t)rows + group; n < N; n += (int64_t)gridDim.x * rows) {
-        float xs[NV][8], gs[NV][8], old[NV][8], weight[8], mean = layer ? mean_in[n] : 0, rstd = rstd_in[n];
+        float xs[NV][8], gs[NV][8], old[NV][8], weight[8];
+        float mean = layer ? mean_in[n] : 0, rstd = rstd_in[n];
         float2 s = make_float2(0, 0);
 #pragma unroll
         for (int v = 0; v < NV; v++) {

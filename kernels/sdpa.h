@@ -3,10 +3,10 @@
  * cuDNN's graph API has a kept wrapper in C++ only (cudnn-frontend); this is
  * the one file over it. Built when configure finds its headers; the CUDA
  * backend falls back to its own kernels when a call says K_UNSUPPORTED.
- * Proved by tests/gpu/sdpa_check.cu. Causal self-attention over whole sequences of bf16 or f16: no cu_seqlens,
- * Tq == Tk, D a multiple of 8 and at most 128 (256 forward only). Graphs are
- * built once a shape and kept; building takes a good part of a second, so the
- * first step pays for it.
+ * Proved by tests/gpu/sdpa_check.cu. Causal self-attention over whole sequences
+ * of bf16 or f16: no cu_seqlens, Tq == Tk, D a multiple of 8 and at most 128.
+ * Graphs are built once a shape and kept; building takes a good part of a
+ * second, so the first step pays for it.
  */
 #ifndef KB_KERNELS_SDPA_H
 #define KB_KERNELS_SDPA_H

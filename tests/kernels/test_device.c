@@ -43,7 +43,8 @@ static void test_copies(void)
     stream_t s = device_stream(device, 0);
     char *host = device_alloc_host(device, 64), in[64] = "words", out[64] = "";
     ok(host && all((unsigned char *)host, 64, 0), "host memory, zeroed");
-    event_t from = device_event_create(device), to = device_event_create(device);
+    event_t from = device_event_create(device);
+    event_t to = device_event_create(device);
     device_event_record(device, from, s);
     is_int(device_copy_in(device, host, in, 64, s), K_OK, "copy in");
     is_int(device_copy(device, host + 6, host, 6, s), K_OK, "copy");

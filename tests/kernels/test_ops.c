@@ -1,7 +1,8 @@
 /* Tests of every operation against the double twin, of gradients by finite
  * differences, of determinism; and the benchmark.
  *
- *   test_ops [--cuda] [--dtype f32|bf16|f16] [--grad-bf16] [--bench] [--op NAME]
+ *   test_ops [--cuda] [--dtype f32|bf16|f16] [--grad-bf16] [--bench]
+ *            [--op NAME]
  *            [--quick]: not deterministic (repeats are not compared)
  */
 #include <math.h>

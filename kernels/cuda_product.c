@@ -1,0 +1,393 @@
+/* cuda_product - matrix products by cuBLASLt. Descriptors and algorithms are
+ * made once a shape. cuBLASLt thinks in columns: a row-major product C = A B is
+ * asked for as C' = B' A'.
+ *
+ * Algorithms: in deterministic mode the heuristic's first; else the quickest of
+ * the first few, timed at the first use of the shape. A product that adds is
+ * timed into scratch, or, where there is no room, in place: what it adds to is
+ * kept on the host meanwhile.
+ */
+#include "kernels/cuda.h"
+
+#include <cublasLt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIES 8
+#define BUCKETS 64
+
+/* What tells products apart; compared as bytes. */
+struct key {
+    int64_t M, N, K, lda, ldb, ldc;
+    int32_t act, out, ta, tb, add, bias, gelu, dgelu, bias_grad, aligned;
+};
+
+struct entry {
+    struct entry *next;
+    struct key key;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algo;
+    size_t ws_bytes;
+    float ms;    /* 0: not timed */
+    bool usable;
+};
+
+struct cuda_products {
+    cublasLtHandle_t lt;
+    cublasLtMatmulPreference_t pref;
+    struct entry *table[BUCKETS];
+    cudaEvent_t from, to;
+};
+
+static enum kstatus lt_status(const struct exec *ex, const char *what,
+                              cublasStatus_t s)
+{
+    if (s == CUBLAS_STATUS_SUCCESS)
+        return K_OK;
+    return cuda_failed(ex, s == CUBLAS_STATUS_NOT_SUPPORTED ? K_UNSUPPORTED
+                                                            : K_DEVICE,
+                       what, cublasLtGetStatusString(s));
+}
+
+enum kstatus cuda_products_open(struct exec *ex)
+{
+    struct cuda_products *p = calloc(1, sizeof *p);
+    uint64_t bytes = CUDA_LT_BYTES;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE |
+                       CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    enum kstatus s;
+
+    if (!p)
+        return K_NOMEM;
+    cuda_state(ex)->products = p;
+    if ((s = lt_status(ex, "cublasLtCreate", cublasLtCreate(&p->lt))) ||
+        (s = lt_status(ex, "cublasLtMatmulPreferenceCreate",
+                       cublasLtMatmulPreferenceCreate(&p->pref))))
+        return s;
+    cublasLtMatmulPreferenceSetAttribute(
+        p->pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+        sizeof bytes);
+    if (ex->deterministic)
+        cublasLtMatmulPreferenceSetAttribute(
+            p->pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+            sizeof schemes);
+    if ((s = cuda_status(ex, "cudaEventCreate", cudaEventCreate(&p->from))) ||
+        (s = cuda_status(ex, "cudaEventCreate", cudaEventCreate(&p->to))))
+        return s;
+    return K_OK;
+}
+
+static void entry_free(struct entry *e)
+{
+    if (e->desc)
+        cublasLtMatmulDescDestroy(e->desc);
+    if (e->a)
+        cublasLtMatrixLayoutDestroy(e->a);
+    if (e->b)
+        cublasLtMatrixLayoutDestroy(e->b);
+    if (e->c)
+        cublasLtMatrixLayoutDestroy(e->c);
+    free(e);
+}
+
+void cuda_products_close(struct exec *ex)
+{
+    struct cuda_products *p = cuda_state(ex)->products;
+
+    if (!p)
+        return;
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct entry *e = p->table[i], *next; e; e = next) {
+            next = e->next;
+            entry_free(e);
+        }
+    if (p->pref)
+        cublasLtMatmulPreferenceDestroy(p->pref);
+    if (p->lt)
+        cublasLtDestroy(p->lt);
+    if (p->from)
+        cudaEventDestroy(p->from);
+    if (p->to)
+        cudaEventDestroy(p->to);
+    free(p);
+}
+
+static cudaDataType_t cuda_type(enum dtype dtype)
+{
+    return dtype == DT_BF16  ? CUDA_R_16BF
+           : dtype == DT_F16 ? CUDA_R_16F
+                             : CUDA_R_32F;
+}
+
+static struct key key_of(const struct exec *ex, const struct product *p)
+{
+    struct key k;
+    uintptr_t any = (uintptr_t)p->A | (uintptr_t)p->B | (uintptr_t)p->C;
+
+    memset(&k, 0, sizeof k);
+    k.M = p->M;
+    k.N = p->N;
+    k.K = p->K;
+    k.lda = p->lda;
+    k.ldb = p->ldb;
+    k.ldc = p->ldc;
+    k.act = ex->act;
+    k.out = p->out;
+    k.ta = p->ta;
+    k.tb = p->tb;
+    k.add = p->add;
+    k.bias = p->bias != NULL;
+    k.gelu = p->gelu_aux != NULL;
+    k.dgelu = p->dgelu_aux != NULL;
+    k.bias_grad = p->bias_grad ? 1 + p->bias_grad_of_a : 0;
+    k.aligned = any % 256 == 0 ? 256 : any % 16 == 0 ? 16 : any & -any & 15;
+    return k;
+}
+
+static unsigned hash(const struct key *k)
+{
+    const unsigned char *b = (const unsigned char *)k;
+    unsigned h = 2166136261u;
+
+    for (size_t i = 0; i < sizeof *k; i++)
+        h = (h ^ b[i]) * 16777619u;
+    return h % BUCKETS;
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct product *p)
+{
+    if (p->gelu_aux)
+        return p->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                       : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (p->dgelu_aux)
+        return CUBLASLT_EPILOGUE_DGELU;
+    if (p->bias_grad) /* in columns, A and B change places */
+        return p->bias_grad_of_a ? CUBLASLT_EPILOGUE_BGRADB
+                                 : CUBLASLT_EPILOGUE_BGRADA;
+    return p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+#define SET(e, attr, value)                                                    \
+    cublasLtMatmulDescSetAttribute((e)->desc, CUBLASLT_MATMUL_DESC_##attr,     \
+                                   &(value), sizeof(value))
+
+/* What changes from call to call with one shape. */
+static void set_pointers(struct entry *e, const struct product *p)
+{
+    const void *aux = p->gelu_aux ? p->gelu_aux : p->dgelu_aux;
+    const void *bias = p->bias_grad ? (const void *)p->bias_grad : p->bias;
+
+    if (aux)
+        SET(e, EPILOGUE_AUX_POINTER, aux);
+    if (bias)
+        SET(e, BIAS_POINTER, bias);
+}
+
+static enum kstatus describe(struct exec *ex, struct entry *e,
+                             const struct product *p)
+{
+    cublasOperation_t opa = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t opb = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epi = epilogue_of(p);
+    cudaDataType_t act = cuda_type(ex->act), f32 = CUDA_R_32F;
+    int64_t ldc = p->ldc;
+    enum kstatus s;
+
+    if ((s = lt_status(ex, "cublasLtMatmulDescCreate",
+                       cublasLtMatmulDescCreate(&e->desc, CUBLAS_COMPUTE_32F,
+                                                CUDA_R_32F))) ||
+        (s = lt_status(ex, "cublasLtMatrixLayoutCreate",
+                       cublasLtMatrixLayoutCreate(
+                           &e->a, act, p->tb ? p->K : p->N,
+                           p->tb ? p->N : p->K, p->ldb))) ||
+        (s = lt_status(ex, "cublasLtMatrixLayoutCreate",
+                       cublasLtMatrixLayoutCreate(
+                           &e->b, act, p->ta ? p->M : p->K,
+                           p->ta ? p->K : p->M, p->lda))) ||
+        (s = lt_status(ex, "cublasLtMatrixLayoutCreate",
+                       cublasLtMatrixLayoutCreate(&e->c, cuda_type(p->out),
+                                                  p->N, p->M, p->ldc))))
+        return s;
+    SET(e, TRANSA, opa);
+    SET(e, TRANSB, opb);
+    SET(e, EPILOGUE, epi);
+    if (p->gelu_aux || p->dgelu_aux)
+        SET(e, EPILOGUE_AUX_LD, ldc);
+    if (p->bias)
+        SET(e, BIAS_DATA_TYPE, act);
+    if (p->bias_grad)
+        SET(e, BIAS_DATA_TYPE, f32);
+    set_pointers(e, p);
+    return K_OK;
+}
+
+static cublasStatus_t launch(struct exec *ex, struct entry *e,
+                             const struct product *p, void *out,
+                             const cublasLtMatmulAlgo_t *algo, size_t ws)
+{
+    const float alpha = 1, beta = p->add ? 1 : 0;
+
+    return cublasLtMatmul(cuda_state(ex)->products->lt, e->desc, &alpha, p->B,
+                          e->a, p->A, e->b, &beta, p->C, e->c, out, e->c, algo,
+                          ex->ws, ws, (cudaStream_t)ex->stream);
+}
+
+/* Time of one algorithm in ms; huge when it does not run. */
+static float time_one(struct exec *ex, struct entry *e,
+                      const struct product *p, void *out,
+                      const cublasLtMatmulHeuristicResult_t *r)
+{
+    struct cuda_products *t = cuda_state(ex)->products;
+    float best = 1e30f;
+
+    for (int i = 0; i < 4; i++) {
+        float ms = 1e30f;
+        cudaEventRecord(t->from, (cudaStream_t)ex->stream);
+        if (launch(ex, e, p, out, &r->algo, r->workspaceSize))
+            return 1e30f;
+        cudaEventRecord(t->to, (cudaStream_t)ex->stream);
+        if (cudaEventSynchronize(t->to) ||
+            cudaEventElapsedTime(&ms, t->from, t->to))
+            return 1e30f;
+        if (i && ms < best)
+            best = ms;
+    }
+    return best;
+}
+
+static void set_alignment(cublasLtMatmulPreference_t pref, uint32_t align)
+{
+    static const cublasLtMatmulPreferenceAttributes_t attributes[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
+
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        cublasLtMatmulPreferenceSetAttribute(pref, attributes[i], &align,
+                                             sizeof align);
+}
+
+/* The quickest of r; -1 when none runs. */
+static int quickest(struct exec *ex, struct entry *e, const struct product *p,
+                    void *out, const cublasLtMatmulHeuristicResult_t *r, int n)
+{
+    float best = 1e30f;
+    int pick = -1;
+
+    for (int i = 0; i < n; i++) {
+        if (r[i].state || r[i].workspaceSize > CUDA_LT_BYTES)
+            continue;
+        float ms = time_one(ex, e, p, out, &r[i]);
+        if (ms < best * 0.99f) {
+            best = ms;
+            pick = i;
+        }
+    }
+    e->ms = pick < 0 ? 0 : best;
+    return pick;
+}
+
+static int timed_choice(struct exec *ex, struct entry *e,
+                        const struct product *p,
+                        const cublasLtMatmulHeuristicResult_t *r, int n)
+{
+    size_t bytes = (size_t)(p->M * p->ldc) * dtype_bytes(p->out);
+    char *room;
+    void *kept;
+    int pick = -1;
+
+    if (!p->add)
+        return quickest(ex, e, p, p->C, r, n);
+    room = cuda_scratch(ex, p->scratch_used + bytes);
+    if (room)
+        return quickest(ex, e, p, room + p->scratch_used, r, n);
+    if (!(kept = malloc(bytes)))
+        return -1;
+    if (cudaStreamSynchronize((cudaStream_t)ex->stream) == cudaSuccess &&
+        cudaMemcpy(kept, p->C, bytes, cudaMemcpyDeviceToHost) == cudaSuccess) {
+        pick = quickest(ex, e, p, p->C, r, n);
+        if (cudaStreamSynchronize((cudaStream_t)ex->stream) != cudaSuccess ||
+            cudaMemcpy(p->C, kept, bytes, cudaMemcpyHostToDevice) !=
+                cudaSuccess)
+            pick = -1; /* the device failed; the next call says so */
+    }
+    free(kept);
+    return pick;
+}
+
+static void choose(struct exec *ex, struct entry *e, const struct product *p)
+{
+    struct cuda_products *t = cuda_state(ex)->products;
+    cublasLtMatmulHeuristicResult_t r[TRIES];
+    int n = 0, pick = -1;
+
+    set_alignment(t->pref, (uint32_t)e->key.aligned);
+    if (cublasLtMatmulAlgoGetHeuristic(t->lt, e->desc, e->a, e->b, e->c, e->c,
+                                       t->pref, TRIES, r, &n))
+        return;
+    if (!ex->deterministic && n > 1)
+        pick = timed_choice(ex, e, p, r, n);
+    for (int i = 0; i < n && pick < 0; i++)
+        if (!r[i].state && r[i].workspaceSize <= CUDA_LT_BYTES)
+            pick = i;
+    if (pick < 0)
+        return;
+    e->algo = r[pick].algo;
+    e->ws_bytes = r[pick].workspaceSize;
+    e->usable = true;
+}
+
+static struct entry *find(struct exec *ex, const struct product *p,
+                          enum kstatus *ret)
+{
+    struct cuda_products *t = cuda_state(ex)->products;
+    struct key key = key_of(ex, p);
+    struct entry **head = &t->table[hash(&key)], *e;
+
+    *ret = K_OK;
+    for (e = *head; e; e = e->next)
+        if (!memcmp(&e->key, &key, sizeof key))
+            return e;
+    if (!(e = calloc(1, sizeof *e))) {
+        *ret = K_NOMEM;
+        return NULL;
+    }
+    e->key = key;
+    *ret = describe(ex, e, p);
+    if (*ret == K_OK)
+        choose(ex, e, p);
+    e->next = *head;
+    *head = e;
+    return e;
+}
+
+enum kstatus cuda_product(struct exec *ex, const struct product *p)
+{
+    enum kstatus s;
+    struct entry *e;
+
+    if (p->M <= 0 || p->N <= 0)
+        return K_OK;
+    if (ex->ws_bytes < CUDA_LT_BYTES)
+        return cuda_failed(ex, K_NOMEM, "product", "scratch too small");
+    e = find(ex, p, &s);
+    if (s)
+        return s;
+    if (!e->usable)
+        return K_UNSUPPORTED;
+    set_pointers(e, p);
+    return lt_status(ex, "cublasLtMatmul",
+                     launch(ex, e, p, p->C, &e->algo, e->ws_bytes));
+}
+
+float cuda_product_ms(struct exec *ex, const struct product *p)
+{
+    enum kstatus s;
+    struct entry *e = find(ex, p, &s);
+
+    return s || !e->usable ? -1 : e->ms;
+}
