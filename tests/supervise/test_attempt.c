@@ -22,7 +22,8 @@ static void test_attempts(const char *dir)
     ok(!attempt_begin(dir, 1, &second, &err) && second == 2,
        "a number that another took is passed over");
     const char *nodes[] = {"a", "b"}, *ckpt[] = {"step-0000000010.a0001"};
-    struct attempt_start start = {.job = 7, .restart_count = 1, .nodes = nodes,
+    struct attempt_start start = {.resume = "auto", .job = 7,
+                                  .restart_count = 1, .nodes = nodes,
                                   .nodes_n = 2, .checkpoints = ckpt,
                                   .checkpoints_n = 1};
     ok(!attempt_start_write(dir, 1, &start, &err), "start.json");
