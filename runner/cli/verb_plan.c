@@ -11,6 +11,7 @@
 #include "runner/base/str.h"
 #include "runner/cli/site.h"
 #include "runner/cli/verbs.h"
+#include "runner/data/tokenizer.h"
 
 #define SETS_MAX 256
 
@@ -163,7 +164,8 @@ static const char *lookup(const char *name)
     return getenv(name);
 }
 
-static void find_site(const struct args *args, const struct conf *conf)
+static int find_site(const struct args *args, struct conf *conf,
+                     struct err *err)
 {
     site_init(&site);
     site.submit = args->submit;
@@ -178,6 +180,7 @@ static void find_site(const struct args *args, const struct conf *conf)
         site_take_env(&site, lookup);
     site_look(&site, conf);
     site_read_slurm_conf(&site, getenv("SLURM_CONF"));
+    return tokenizer_look(conf, &site.tokenizer, err);
 }
 
 /* Refusals; or warnings and the plan. Returns the exit code. */
@@ -234,9 +237,8 @@ int verb_plan(int argc, char **argv)
         goto out;
     }
     conf = read_conf(&args, &err);
-    if (!conf)
+    if (!conf || find_site(&args, conf, &err))
         goto out;
-    find_site(&args, conf);
     rc = show(&args, conf);
 out:
     if (err.class != ERR_NONE)

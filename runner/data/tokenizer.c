@@ -1,7 +1,11 @@
 /* tokenizer - the table of kinds and what is the same for all. */
 #include "runner/data/tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "runner/base/file.h"
 
 static const struct tokenizer_kind *const kinds[] = {
     &tok_byte,
@@ -90,6 +94,31 @@ int tokenizer_decode(struct tokenizer *t, const int32_t *ids, size_t n,
     if (t->kind->decode(t->self, ids, n, out, err))
         return -1;
     return out->failed ? err_set(err, "data: out of memory") : 0;
+}
+
+int tokenizer_look(struct conf *conf, struct site_tokenizer *ret,
+                   struct err *err)
+{
+    struct err why = ERR_INIT;
+    const char *name = conf_text(conf, "data.tokenizer");
+    *ret = (struct site_tokenizer){0};
+    if (!strcmp(name, "byte") || (conf_is_set(conf, "model.vocab_size") &&
+                                  conf_is_set(conf, "data.eod_token")))
+        return 0;
+    if (!file_exists(name)) {
+        snprintf(ret->problem, sizeof ret->problem, "no such file or folder");
+        return 0;
+    }
+    ret->known = true;
+    struct tokenizer *t = tokenizer_open(name, &why);
+    if (!t) {
+        snprintf(ret->problem, sizeof ret->problem, "%.250s", why.msg);
+        return 0;
+    }
+    ret->vocab = t->vocab;
+    int rc = plan_conf_tokenizer(conf, t->vocab, t->eod, err);
+    tokenizer_close(t);
+    return rc;
 }
 
 int ids_reserve(struct ids *ids, size_t more, struct err *err)

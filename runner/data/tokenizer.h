@@ -13,6 +13,7 @@
 
 #include "runner/base/err.h"
 #include "runner/base/str.h"
+#include "runner/plan/plan.h"
 
 struct tokenizer;
 
@@ -40,6 +41,12 @@ int tokenizer_encode(struct tokenizer *t, const char *text, size_t text_bytes,
 /* Append the bytes of n numbers, each in [0, vocab). */
 int tokenizer_decode(struct tokenizer *t, const int32_t *ids, size_t n,
                      struct sbuf *out, struct err *err);
+
+/* A tokenizer that is a file fills the keys of conf that it tells (vocabulary,
+ * end of document) where they are unset; a file that cannot be used is no error
+ * here: ret says it and plan_make decides. -1: out of memory. */
+int tokenizer_look(struct conf *conf, struct site_tokenizer *ret,
+                   struct err *err);
 
 /* ---- For the kinds ------------------------------------------------------ */
 

@@ -3,6 +3,22 @@
 
 #include <string.h>
 
+/* Stands for a vocabulary that a login node cannot see. */
+enum { UNSEEN_VOCAB = 32000 };
+
+/* The vocabulary is the tokenizer's, whose file told nothing. */
+static void miss_vocab(struct making *m)
+{
+    const struct site_tokenizer *t = &m->site->tokenizer;
+    const char *name = conf_text(m->conf, "data.tokenizer");
+    const char *why = *t->problem ? t->problem : "was not looked at";
+    if (t->known)
+        refuse(m, "data.tokenizer", "%s", why);
+    else
+        unseen(m, "data.tokenizer", "'%.250s' cannot be seen from here "
+               "(%.150s), and model.vocab_size is unset", name, why);
+}
+
 /* What the shape cannot be without; true when all are there. */
 static bool has_sizes(struct making *m)
 {
@@ -15,11 +31,17 @@ static bool has_sizes(struct making *m)
                "hidden_size, heads and vocab_size");
         return false;
     }
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!conf_is_set(m->conf, keys[i])) {
-            missing = keys[i];
-            refuse(m, keys[i], "must be given where there is no model.preset");
+    bool file = strcmp(conf_text(m->conf, "data.tokenizer"), "byte") != 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (conf_is_set(m->conf, keys[i]))
+            continue;
+        if (file && !strcmp(keys[i], "model.vocab_size")) {
+            miss_vocab(m);
+            continue;
         }
+        missing = keys[i];
+        refuse(m, keys[i], "must be given where there is no model.preset");
+    }
     return !missing;
 }
 
@@ -43,7 +65,8 @@ static void take_parts(struct making *m)
         .K = (int)conf_int(conf, "model.kv_heads"),
         .D = (int)conf_int(conf, "model.head_dim"),
         .F = (int)conf_int(conf, "model.ffn_size"),
-        .V = (int)conf_int(conf, "model.vocab_size"),
+        .V = conf_is_set(conf, "model.vocab_size")
+                 ? (int)conf_int(conf, "model.vocab_size") : UNSEEN_VOCAB,
         .T_max = (int)conf_int(conf, "model.max_positions"),
         .rope_theta = conf_real(conf, "model.rope_theta"),
         .norm_eps = conf_real(conf, "model.norm_eps"),
@@ -135,6 +158,10 @@ static void make_tokens(struct making *m)
     if (!strcmp(plan->tokenizer, "byte") && s->V < 257)
         refuse(m, "model.vocab_size", "%d is less than the byte tokenizer's "
                "257; give at least 257", s->V);
+    if (m->site->tokenizer.vocab > s->V)
+        warn(m, "model.vocab_size", "%d, but '%.250s' has %d tokens: those "
+             "above cannot be trained", s->V, plan->tokenizer,
+             m->site->tokenizer.vocab);
     if (plan->eod_token >= s->V)
         refuse(m, "data.eod_token", "%d is not in a vocabulary of %d; give at "
                "most %d", plan->eod_token, s->V, s->V - 1);

@@ -40,6 +40,12 @@ struct site_file {
     int64_t sequences, documents, tokens;
     int dtype_bytes;
 };
+/* What the file of data.tokenizer says of what model and data leave open. */
+struct site_tokenizer {
+    bool known;            /* false: not looked at, or this host has it not */
+    char problem[256];     /* "" or why it cannot be used */
+    int vocab;             /* 0 unknown */
+};
 struct site {
     bool submit;           /* true at submit: unseen is a warning */
     int nodes;             /* of the allocation; 0 unknown */
@@ -58,6 +64,7 @@ struct site {
                             * a task (%a) */
     double time_limit_s;   /* 0 unknown or none */
     struct site_file train[PLAN_LIST_MAX], valid[PLAN_LIST_MAX];
+    struct site_tokenizer tokenizer;
     /* Slurm's settings, -1 unknown: those that would defeat recovery. */
     int slurmd_timeout_s, requeue_delay_s, max_batch_requeue, job_requeue;
     int kill_wait_s;
@@ -157,6 +164,10 @@ struct conf *plan_conf_open(const char *path, struct err *err);
 struct conf *plan_conf_create(struct err *err);
 int plan_conf_read(struct conf *conf, const char *path, struct err *err);
 int plan_conf_finish(struct conf *conf, const char *dir, struct err *err);
+/* What the tokenizer's file says, for keys that are unset; eod -1: it has no
+ * end-of-document token. */
+int plan_conf_tokenizer(struct conf *conf, int vocab, int eod,
+                        struct err *err);
 /* What a run's first attempt found out and later ones keep to, bit for bit: from
  * run.dir's own run.yaml, where it is there, for keys that are unset or auto. */
 int plan_conf_recall(struct conf *conf, struct err *err);

@@ -30,6 +30,7 @@ static const struct preset {
     {"llama-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192, "500000",
      false},
 };
+enum { BYTE_VOCAB = 257 };
 #define PRESETS_N ((int)(sizeof presets / sizeof *presets))
 
 static const struct habit {
@@ -71,7 +72,13 @@ static int fill_int(struct conf *conf, const char *key, int value,
     return fill(conf, key, text, origin, err);
 }
 
-/* Width, heads and the feed-forward block hang together: a preset's head width
+static bool has_tokenizer_file(const struct conf *conf)
+{
+    return strcmp(conf_text(conf, "data.tokenizer"), "byte") != 0;
+}
+
+/* The small models' vocabulary is that of bytes and no part of them.
+ * Width, heads and the feed-forward block hang together: a preset's head width
  * or ffn_size does not fit a width or heads that the user changed. */
 static int fill_preset(struct conf *conf, const struct preset *p,
                        struct err *err)
@@ -86,7 +93,8 @@ static int fill_preset(struct conf *conf, const struct preset *p,
         fill_int(conf, "model.layers", p->layers, origin, err) ||
         fill_int(conf, "model.hidden_size", p->hidden, origin, err) ||
         fill_int(conf, "model.heads", p->heads, origin, err) ||
-        fill_int(conf, "model.vocab_size", p->vocab, origin, err) ||
+        (!(p->vocab == BYTE_VOCAB && has_tokenizer_file(conf)) &&
+         fill_int(conf, "model.vocab_size", p->vocab, origin, err)) ||
         fill_int(conf, "model.max_positions", p->positions, origin, err))
         return -1;
     if (!own_heads && fill_int(conf, "model.kv_heads", p->kv_heads, origin,
@@ -123,12 +131,22 @@ static int fill_family(struct conf *conf, struct err *err)
 /* The byte tokenizer's size and end are known. */
 static int fill_tokenizer(struct conf *conf, struct err *err)
 {
-    if (strcmp(conf_text(conf, "data.tokenizer"), "byte"))
+    if (has_tokenizer_file(conf))
         return 0;
     return fill(conf, "model.vocab_size", "257", "tokenizer byte", err) ||
                    fill(conf, "data.eod_token", "256", "tokenizer byte", err)
                ? -1
                : 0;
+}
+
+int plan_conf_tokenizer(struct conf *conf, int vocab, int eod, struct err *err)
+{
+    char origin[PATH_MAX + 16];
+    snprintf(origin, sizeof origin, "tokenizer %s",
+             conf_text(conf, "data.tokenizer"));
+    if (fill_int(conf, "model.vocab_size", vocab, origin, err))
+        return -1;
+    return eod < 0 ? 0 : fill_int(conf, "data.eod_token", eod, origin, err);
 }
 
 int preset_fill(struct conf *conf, struct err *err)

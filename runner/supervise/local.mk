@@ -34,7 +34,7 @@ libkb_supervise_a_SOURCES = \
 libkb_supervise_a_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)
 libkb_supervise_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(CRYPTO_CFLAGS)
 SUPERVISE_LIBS = libkb_supervise.a libkb_ckpt.a $(NOTICE_LIBS) \
-	$(PLAN_LIBS) $(CRYPTO_LIBS) $(SLURM_LIBS) $(XXHASH_LIBS) -lpthread
+	$(DATA_LIBS) $(PLAN_LIBS) $(CRYPTO_LIBS) $(SLURM_LIBS) $(XXHASH_LIBS) -lpthread
 bin_PROGRAMS += koboshi-supervise
 koboshi_supervise_SOURCES = runner/supervise/main_supervise.c
 koboshi_supervise_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)

@@ -16,6 +16,7 @@
 #include "runner/base/proc.h"
 #include "runner/base/str.h"
 #include "runner/ckpt/catalog.h"
+#include "runner/data/tokenizer.h"
 
 /* ---- Plan --------------------------------------------------------------- */
 
@@ -78,7 +79,7 @@ static int keep_effective(struct sup *sup, struct conf *conf, struct err *err)
 
 /* The nodes repeat the whole plan in preflight; here it is made for the
  * numbers, with what this host can see. spares -1: the plan's. */
-static int make_plan(const struct sup *sup, const struct conf *conf, int nodes,
+static int make_plan(const struct sup *sup, struct conf *conf, int nodes,
                      int spares, struct plan *ret, struct err *err)
 {
     struct plan_notes notes = {0};
@@ -93,6 +94,8 @@ static int make_plan(const struct sup *sup, const struct conf *conf, int nodes,
         .max_batch_requeue = -1, .job_requeue = -1, .kill_wait_s = -1,
         .submit = true, /* unseen is a warning, repeated on the nodes */
     };
+    if (tokenizer_look(conf, &site.tokenizer, err))
+        return -1;
     return plan_make(conf, &site, ret, &notes, err);
 }
 

@@ -12,6 +12,7 @@
 
 #include "runner/base/file.h"
 #include "runner/base/log.h"
+#include "runner/data/tokenizer.h"
 #include "runner/train/site.h"
 #include "runner/train/train.h"
 
@@ -45,8 +46,7 @@ static struct conf *conf_open(struct options *o, struct err *err)
     return conf;
 }
 
-static int plan_read(struct train *t, const struct conf *conf,
-                     struct err *err)
+static int plan_read(struct train *t, struct conf *conf, struct err *err)
 {
     struct plan_notes *notes = calloc(1, sizeof *notes);
     struct site *site = calloc(1, sizeof *site);
@@ -56,6 +56,8 @@ static int plan_read(struct train *t, const struct conf *conf,
         goto out;
     }
     site_look(conf, &t->place, site);
+    if (tokenizer_look(conf, &site->tokenizer, err))
+        goto out;
     rc = plan_make(conf, site, &t->plan, notes, err);
     for (int i = 0; rc == 0 && t->place.rank == 0 && i < notes->n; i++)
         log_warn("%s", notes->text[i]);

@@ -36,6 +36,43 @@ is $rc 2 "several mistakes are refused"
 is "$(grep -c . err)" 3 "a line each"
 is "$(cat said)" "" "and nothing else"
 
+# A tokenizer's file: all bytes, "lo" and an end of document.
+{
+    printf '{"model":{"type":"BPE","vocab":{'
+    next=256
+    for b in $(seq 0 255); do
+        code=$b
+        if ((b < 33 || (b > 126 && b < 161) || b == 173)); then
+            code=$next next=$((next + 1))
+        fi
+        printf '"\\u%04x":%d,' $code "$b"
+    done
+    printf '"lo":256},"merges":[["l","o"]]},'
+    printf '"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},'
+    printf '"added_tokens":[{"id":299,"content":"<|endoftext|>"}]}\n'
+} >tok.json
+cat >tok.yaml <<'YAML'
+run: {dir: out}
+data: {train: corpus, tokenizer: tok.json}
+model: {preset: llama-nano}
+train: {steps: 100, global_batch: 16, micro_batch: 4}
+YAML
+out=$("$koboshi" plan --dump tok.yaml 2>err); rc=$?
+is $rc 0 "a tokenizer's file is planned with"
+like "$out" "vocab_size: 300 +# tokenizer $dir/tok.json" "its size is the vocabulary's"
+like "$out" "eod_token: 299 +# tokenizer $dir/tok.json" "its end of document is the data's"
+"$koboshi" plan --set model.vocab_size=280 --set data.eod_token= tok.yaml >said 2>err; rc=$?
+like "$(cat err)" "280, but '$dir/tok.json' has 300 tokens" "a smaller vocabulary is warned of"
+"$koboshi" plan --set data.tokenizer=gone.json tok.yaml >said 2>err; rc=$?
+is $rc 2 "an absent tokenizer is refused"
+like "$(cat err)" "'data.tokenizer': '$dir/gone.json' cannot be seen from here" "by name"
+"$koboshi" plan --submit --nodes=1 --set data.tokenizer=gone.json tok.yaml >said 2>err; rc=$?
+is $rc 0 "but at submit it may be on the nodes"
+echo '{}' >bad.json
+"$koboshi" plan --submit --nodes=1 --set data.tokenizer=bad.json tok.yaml >said 2>err; rc=$?
+is $rc 2 "a bad one is refused at submit too"
+like "$(cat err)" "'data.tokenizer': .*no model.vocab" "with the cause"
+
 export KOBOSHI_SET=$'train.steps=7\noptim.lr=0.5' KOBOSHI_SPARES=1
 out=$("$koboshi" plan --nodes 3 --dump --set optim.lr=0.25 2>err)
 unset KOBOSHI_SET KOBOSHI_SPARES

@@ -12,7 +12,7 @@ runner/cli:       runner/supervise runner/train runner/serve runner/ckpt
 runner/cli:       runner/optim runner/model runner/data runner/comm
 runner/cli:       runner/plan runner/journal runner/base health
 runner/supervise: runner/base runner/plan runner/journal runner/ckpt/catalog.h
-runner/supervise: health/finding.h
+runner/supervise: runner/data/tokenizer.h health/finding.h
 runner/train:     runner/data runner/model runner/optim runner/comm runner/ckpt
 runner/train:     runner/journal runner/plan kernels/device.h kernels/exec.h
 runner/train:     runner/base
