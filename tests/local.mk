@@ -98,5 +98,5 @@ tests_spank_fake_host_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS)
 tests_spank_fake_host_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
 tests_spank_fake_host_LDFLAGS = -rdynamic
 endif
-EXTRA_DIST += tests/spank/t_host.t tests/spank/t_page.t
+EXTRA_DIST += tests/spank/t_headers.t tests/spank/t_host.t tests/spank/t_page.t
 include tests/fuzz/local.mk

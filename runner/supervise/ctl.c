@@ -3,6 +3,9 @@
 
 #include "runner/supervise/ctl.h"
 
+/* Newer headers take a job's number only then. */
+#define SLURM_BACKWARD_COMPAT
+
 #include <errno.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -20,8 +23,16 @@ typedef hostlist_t *ctl_hostlist;
 typedef hostlist_t ctl_hostlist;
 #endif
 
+/* A job's number, in what describes one: it moved in newer releases. */
+#ifdef HAVE_SLURM_JOB_ID
+#define JOB_ID(thing) (thing).job_id
+#else
+#define JOB_ID(thing) (thing).step_id.job_id
+#endif
+
 #define EXCLUDE_TRIES 40
 #define EXCLUDE_AGAIN_S 0.1
+#define LIST_MAX_BYTES ((size_t)16 << 20)
 
 static int fail(struct err *err, int code, const char *what)
 {
@@ -82,7 +93,7 @@ int ctl_load_job(uint32_t id, struct ctl_job *ret, struct err *err)
     /* An array gives all its tasks: ours is the one with this id. */
     const slurm_job_info_t *info = NULL;
     for (uint32_t i = 0; i < msg->record_count; i++)
-        if (msg->job_array[i].job_id == id)
+        if (JOB_ID(msg->job_array[i]) == id)
             info = &msg->job_array[i];
     int rc = 0;
     if (!info) {
@@ -146,7 +157,7 @@ int ctl_exclude(uint32_t id, const char *list, struct err *err)
     for (int i = 0; i < EXCLUDE_TRIES; i++) {
         job_desc_msg_t desc;
         slurm_init_job_desc_msg(&desc);
-        desc.job_id = id;
+        JOB_ID(desc) = id;
         desc.exc_nodes = (char *)list;
         if (!slurm_update_job(&desc))
             return 0;
@@ -163,7 +174,7 @@ int ctl_comment(uint32_t id, const char *text, struct err *err)
 {
     job_desc_msg_t desc;
     slurm_init_job_desc_msg(&desc);
-    desc.job_id = id;
+    JOB_ID(desc) = id;
     desc.comment = (char *)text;
     return slurm_update_job(&desc) ? fail(err, errno, "cannot set the comment")
                                    : 0;
@@ -247,6 +258,19 @@ void ctl_names_free(char **names)
     free(names);
 }
 
+/* The functions that allocate come and go with releases. */
+static char *ranged(ctl_hostlist hl)
+{
+    for (size_t bytes = 1024; bytes <= LIST_MAX_BYTES; bytes *= 4) {
+        char *list = malloc(bytes);
+        ssize_t n = list ? slurm_hostlist_ranged_string(hl, bytes, list) : -1;
+        if (n >= 0 && (size_t)n < bytes)
+            return list;
+        free(list);
+    }
+    return NULL;
+}
+
 char *ctl_compress(const char *const *names, int n)
 {
     ctl_hostlist hl = slurm_hostlist_create("");
@@ -255,7 +279,7 @@ char *ctl_compress(const char *const *names, int n)
     for (int i = 0; i < n; i++)
         slurm_hostlist_push_host(hl, names[i]);
     slurm_hostlist_uniq(hl);
-    char *list = slurm_hostlist_ranged_string_malloc(hl);
+    char *list = ranged(hl);
     slurm_hostlist_destroy(hl);
     return list;
 }
