@@ -59,7 +59,7 @@ struct site {
     bool run_dir_writable, run_dir_known;
     char run_dir_problem[256];
     int ckpts_n;           /* checkpoints there already */
-    bool resume_missing;   /* none is of the step that checkpoint.resume names */
+    bool resume_missing;   /* none has the step that checkpoint.resume names */
     bool array_job;        /* submitting a job array: needs a run directory
                             * a task (%a) */
     double time_limit_s;   /* 0 unknown or none */
@@ -168,8 +168,9 @@ int plan_conf_finish(struct conf *conf, const char *dir, struct err *err);
  * end-of-document token. */
 int plan_conf_tokenizer(struct conf *conf, int vocab, int eod,
                         struct err *err);
-/* What a run's first attempt found out and later ones keep to, bit for bit: from
- * run.dir's own run.yaml, where it is there, for keys that are unset or auto. */
+/* What a run's first attempt found out and later ones keep to, bit for bit:
+ * from run.dir's own run.yaml, where it is there, for keys that are unset or
+ * auto. */
 int plan_conf_recall(struct conf *conf, struct err *err);
 /* One item of data.train or data.valid, "[WEIGHT] PREFIX", its length given.
  * The prefix loses .bin or .idx. -1: empty, bad weight, too long. */

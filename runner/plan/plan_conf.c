@@ -12,7 +12,7 @@
 #include "runner/base/file.h"
 #include "runner/base/str.h"
 
-/* Options of sbatch that have a key; a value's origin is what the user typed. */
+/* Options of sbatch that have a key; a value's origin is what was typed. */
 #define SET_OPTION "--llm-set"
 static const struct {
     const char *name, *key, *option;
