@@ -89,6 +89,18 @@ int comm_reduce_scatter(struct comm *comm, enum comm_group group, void *dst,
 int comm_all_gather(struct comm *comm, enum comm_group group, void *dst,
                     const void *src, int64_t n, enum dtype dtype,
                     stream_t stream, struct comm_ticket *ret, struct err *err);
+/* The same for parts of any length, in place. Rank r's part is len[r] elements
+ * of buf from first[r] on (parts do not overlap): reduced, it holds the sum on
+ * rank r, in rank order, and what it held on the others; gathered, what it
+ * holds on rank r everywhere. Both arrays [size], the same on all ranks. */
+int comm_reduce_parts(struct comm *comm, enum comm_group group, void *buf,
+                      const int64_t *first, const int64_t *len,
+                      enum dtype dtype, stream_t stream,
+                      struct comm_ticket *ret, struct err *err);
+int comm_gather_parts(struct comm *comm, enum comm_group group, void *buf,
+                      const int64_t *first, const int64_t *len,
+                      enum dtype dtype, stream_t stream,
+                      struct comm_ticket *ret, struct err *err);
 int comm_broadcast(struct comm *comm, enum comm_group group, int root,
                    void *buf, int64_t n, enum dtype dtype, stream_t stream,
                    struct comm_ticket *ret, struct err *err);

@@ -363,6 +363,58 @@ static int mpi_all_gather(void *self, int group, void *dst, const void *src,
     return 0;
 }
 
+/* What lies `at` or further into each part, at most chunk elements of it;
+ * false when no part is that long. */
+static bool cut_parts(struct mpi *m, int size, const int64_t *first,
+                      const int64_t *len, int64_t at, int64_t chunk)
+{
+    bool any = false;
+    for (int r = 0; r < size; r++) {
+        m->first[r] = first[r] + at;
+        m->len[r] = len[r] > at ? smaller(chunk, len[r] - at) : 0;
+        any |= m->len[r] > 0;
+    }
+    return any;
+}
+
+static int mpi_reduce_parts(void *self, int group, void *buf,
+                            const int64_t *first, const int64_t *len,
+                            enum dtype dtype, stream_t stream, event_t *done,
+                            struct err *err)
+{
+    struct mpi *m = self;
+    const struct comm_ranks *g = &m->groups->ranks[group];
+    size_t elem = dtype_bytes(dtype);
+    int64_t chunk = (int64_t)(SCRATCH_BYTES / elem) / g->size;
+    for (int64_t at = 0; cut_parts(m, g->size, first, len, at, chunk);
+         at += chunk) {
+        unsigned char *mine =
+            (unsigned char *)buf + (size_t)m->first[g->rank] * elem;
+        if (reduce_parts(m, group, mine, buf, 0, dtype, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int mpi_gather_parts(void *self, int group, void *buf,
+                            const int64_t *first, const int64_t *len,
+                            enum dtype dtype, stream_t stream, event_t *done,
+                            struct err *err)
+{
+    struct mpi *m = self;
+    const struct comm_ranks *g = &m->groups->ranks[group];
+    size_t elem = dtype_bytes(dtype);
+    int64_t chunk = (int64_t)(MESSAGE_BYTES / elem);
+    for (int64_t at = 0; cut_parts(m, g->size, first, len, at, chunk);
+         at += chunk) {
+        const unsigned char *mine =
+            (unsigned char *)buf + (size_t)m->first[g->rank] * elem;
+        if (gather_parts(m, group, buf, 0, mine, elem, err))
+            return -1;
+    }
+    return 0;
+}
+
 static int mpi_send(void *self, int group, int to, const void *buf, int64_t n,
                     enum dtype dtype, stream_t stream, event_t *done,
                     struct err *err)
@@ -426,6 +478,8 @@ static const struct coll_ops mpi_ops = {
     .all_reduce = mpi_all_reduce,
     .reduce_scatter = mpi_reduce_scatter,
     .all_gather = mpi_all_gather,
+    .reduce_parts = mpi_reduce_parts,
+    .gather_parts = mpi_gather_parts,
     .broadcast = mpi_broadcast,
     .send = mpi_send,
     .recv = mpi_recv,

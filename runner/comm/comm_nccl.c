@@ -382,6 +382,48 @@ static int nccl_all_gather(void *self, int group, void *dst, const void *src,
                "ncclAllGather", on, done, err);
 }
 
+/* NCCL has no reduce-scatter or all-gather of unequal parts: one reduction or
+ * broadcast a part, which a group makes one launch of. */
+static int nccl_reduce_parts(void *self, int group, void *buf,
+                             const int64_t *first, const int64_t *len,
+                             enum dtype dtype, stream_t stream, event_t *done,
+                             struct err *err)
+{
+    struct nccl *c = self;
+    ncclDataType_t type = ncclFloat32;
+    stream_t on;
+    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
+        return -1;
+    ncclGroupStart();
+    for (int r = 0; r < c->groups->ranks[group].size; r++) {
+        char *part = (char *)buf + (size_t)first[r] * dtype_bytes(dtype);
+        if (len[r])
+            ncclReduce(part, part, (size_t)len[r], type, ncclSum, r,
+                       c->comms[group], on);
+    }
+    return end(c, group, ncclGroupEnd(), "ncclReduce", on, done, err);
+}
+
+static int nccl_gather_parts(void *self, int group, void *buf,
+                             const int64_t *first, const int64_t *len,
+                             enum dtype dtype, stream_t stream, event_t *done,
+                             struct err *err)
+{
+    struct nccl *c = self;
+    ncclDataType_t type = ncclFloat32;
+    stream_t on;
+    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
+        return -1;
+    ncclGroupStart();
+    for (int r = 0; r < c->groups->ranks[group].size; r++) {
+        char *part = (char *)buf + (size_t)first[r] * dtype_bytes(dtype);
+        if (len[r])
+            ncclBroadcast(part, part, (size_t)len[r], type, r,
+                          c->comms[group], on);
+    }
+    return end(c, group, ncclGroupEnd(), "ncclBroadcast", on, done, err);
+}
+
 static int nccl_broadcast(void *self, int group, int root, void *buf,
                           int64_t n, enum dtype dtype, stream_t stream,
                           event_t *done, struct err *err)
@@ -441,6 +483,8 @@ static const struct coll_ops nccl_ops = {
     .all_reduce = nccl_all_reduce,
     .reduce_scatter = nccl_reduce_scatter,
     .all_gather = nccl_all_gather,
+    .reduce_parts = nccl_reduce_parts,
+    .gather_parts = nccl_gather_parts,
     .broadcast = nccl_broadcast,
     .send = nccl_send,
     .recv = nccl_recv,

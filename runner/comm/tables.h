@@ -48,6 +48,14 @@ struct coll_ops {
     int (*all_gather)(void *self, int group, void *dst, const void *src,
                       int64_t n, enum dtype dtype, stream_t stream,
                       event_t *done, struct err *err);
+    int (*reduce_parts)(void *self, int group, void *buf,
+                        const int64_t *first, const int64_t *len,
+                        enum dtype dtype, stream_t stream, event_t *done,
+                        struct err *err);
+    int (*gather_parts)(void *self, int group, void *buf,
+                        const int64_t *first, const int64_t *len,
+                        enum dtype dtype, stream_t stream, event_t *done,
+                        struct err *err);
     int (*broadcast)(void *self, int group, int root, void *buf, int64_t n,
                      enum dtype dtype, stream_t stream, event_t *done,
                      struct err *err);

@@ -24,9 +24,10 @@ static bool own_master(const struct plan *plan)
 
 int64_t optim_arena_bytes(const struct plan *plan, int64_t params_n)
 {
-    int64_t state = align256(params_n * (int64_t)dtype_bytes(stat_of(plan)));
+    int64_t held = plan->shard_optimizer ? plan->owned_n : params_n;
+    int64_t state = align256(held * (int64_t)dtype_bytes(stat_of(plan)));
     return (own_master(plan) ? 3 : 2) * state +
-           align256(REDUCED_N * (int64_t)sizeof(double)) + 3 * 256;
+           align256(REDUCED_N * (int64_t)sizeof(double)) + 2 * 256;
 }
 
 static int failed(const struct optim *o, const char *what, enum kstatus k,
@@ -39,25 +40,45 @@ static int failed(const struct optim *o, const char *what, enum kstatus k,
 }
 
 /* ---- Making -------------------------------------------------------------- */
+/* What this rank holds state of: all, or sharded what it owns. */
+static struct range held(const struct optim *o, int i)
+{
+    return o->shard ? shard_owned(o, o->rank, i)
+                    : (struct range){0, o->tensors[i].n};
+}
+
+/* Sharded, every rank takes as much as plan said that any may need. */
+static int state_bytes(const struct optim *o, size_t *ret, struct err *err)
+{
+    int64_t n = 0;
+    for (int i = 0; i < o->tensors_n; i++)
+        n += held(o, i).n;
+    if (o->shard && n > o->plan->owned_n)
+        return err_set(err, "optim: this rank owns %lld elements, plan said "
+                       "at most %lld", (long long)n,
+                       (long long)o->plan->owned_n);
+    *ret = (size_t)(o->shard ? o->plan->owned_n : n) *
+           dtype_bytes(o->ex->stat);
+    return 0;
+}
+
 static int state_alloc(struct optim *o, struct err *err)
 {
     struct device *d = o->ex->device;
-    size_t e = dtype_bytes(o->ex->stat), bytes = 0;
+    size_t bytes = 0;
     bool ok = true;
-    for (int i = 0; i < o->tensors_n; i++)
-        bytes += (size_t)o->tensors[i].n * e;
+    if (state_bytes(o, &bytes, err) != 0)
+        return -1;
 
     if (own_master(o->plan))
         ok = (o->master = device_alloc(d, bytes));
     ok = ok && (o->m = device_alloc(d, bytes));
     ok = ok && (o->v = device_alloc(d, bytes));
     ok = ok && (o->reduced = device_alloc(d, REDUCED_N * sizeof(double)));
-    ok = ok && (o->squares = device_alloc(d, sizeof(double)));
     ok = ok && (o->factor = device_alloc(d, sizeof(double)));
     ok = ok && (o->scalars = device_alloc(d, sizeof *o->scalars));
     ok = ok && (o->h_reduced =
                     device_alloc_host(d, REDUCED_N * sizeof(double)));
-    ok = ok && (o->h_squares = device_alloc_host(d, sizeof(double)));
     ok = ok && (o->h_factor = device_alloc_host(d, sizeof(double)));
     ok = ok && (o->h_scalars = device_alloc_host(d, sizeof *o->h_scalars));
     return ok ? 0
@@ -68,20 +89,23 @@ static int state_alloc(struct optim *o, struct err *err)
 static void tensors_place(struct optim *o)
 {
     size_t e = dtype_bytes(o->ex->stat), at = 0;
+    size_t ge = dtype_bytes(o->ex->grad), de = dtype_bytes(o->ex->act);
     for (int i = 0; i < o->tensors_n; i++) {
         const struct optim_tensor *t = &o->tensors[i];
+        struct range have = held(o, i), own = shard_owned(o, o->rank, i);
+        char *param = (char *)t->data + (size_t)have.first * de;
         o->adamw[i] = (struct adamw_tensor){
-            .param = t->data,
-            .master = o->master ? (char *)o->master + at : t->data,
+            .param = param,
+            .master = o->master ? (char *)o->master + at : param,
             .m = (char *)o->m + at,
             .v = (char *)o->v + at,
-            .grad = t->grad,
-            .n = t->n,
+            .grad = (char *)t->grad + (size_t)have.first * ge,
+            .n = have.n,
             .decay = t->decay ? (float)o->plan->weight_decay : 0.0f,
         };
-        o->grads[i] = t->grad;
-        o->sizes[i] = t->n;
-        at += (size_t)t->n * e;
+        o->grads[i] = (char *)t->grad + (size_t)own.first * ge;
+        o->sizes[i] = own.n;
+        at += (size_t)have.n * e;
     }
 }
 
@@ -91,8 +115,8 @@ static int masters_init(struct optim *o, struct err *err)
     struct exec *ex = o->ex;
     for (int i = 0; o->master && i < o->tensors_n; i++) {
         enum kstatus k = ex->ops->cast(ex, o->adamw[i].master, ex->stat,
-                                       o->tensors[i].data, ex->act,
-                                       o->tensors[i].n);
+                                       o->adamw[i].param, ex->act,
+                                       o->adamw[i].n);
         if (k != K_OK)
             return failed(o, "copying master weights", k, err);
     }
@@ -117,7 +141,7 @@ struct optim *optim_create(const struct plan *plan, struct comm *comm,
     if (!o->tensors || !o->adamw || !o->grads || !o->sizes)
         goto nomem;
     memcpy(o->tensors, tensors, n * sizeof *tensors);
-    if (state_alloc(o, err) != 0)
+    if (shard_plan(o, err) != 0 || state_alloc(o, err) != 0)
         goto fail;
     tensors_place(o);
     if (reduce_plan(o, err) != 0 || masters_init(o, err) != 0)
@@ -138,7 +162,10 @@ void optim_destroy(struct optim *o)
     free(o->adamw);
     free(o->grads);
     free(o->sizes);
+    free(o->order);
+    free(o->owned);
     free(o->runs);
+    free(o->parts);
     free(o->started);
     free(o);
 }
@@ -156,19 +183,22 @@ int optim_sync_params(struct optim *o, struct err *err)
 {
     struct exec *ex = o->ex;
     for (int i = 0; o->master && i < o->tensors_n; i++) {
-        enum kstatus k = ex->ops->cast(ex, o->tensors[i].data, ex->act,
+        enum kstatus k = ex->ops->cast(ex, o->adamw[i].param, ex->act,
                                        o->adamw[i].master, ex->stat,
-                                       o->tensors[i].n);
+                                       o->adamw[i].n);
         if (k != K_OK)
             return failed(o, "restoring parameters", k, err);
     }
+    if (reduce_spread(o, err) != 0)
+        return -1;
     enum kstatus k = device_sync(ex->device, ex->stream);
     return k == K_OK ? 0 : failed(o, "restoring parameters", k, err);
 }
 
 /* ---- A step -------------------------------------------------------------- */
 /* Sums and flags of all ranks, and the squares of the reduced gradients, into
- * host memory. */
+ * host memory. Each rank squares what it owns, sharded or not, so that the
+ * norm's bits do not tell. */
 static int reduce_sums(struct optim *o, const double *sums, int64_t flags,
                        struct err *err)
 {
@@ -181,6 +211,9 @@ static int reduce_sums(struct optim *o, const double *sums, int64_t flags,
     if (k == K_OK)
         k = device_copy(ex->device, o->reduced, sums, SUMS_N * sizeof *sums,
                         ex->stream);
+    if (k == K_OK)
+        k = ex->ops->sum_squares(ex, o->reduced + SQUARES_AT, o->grads,
+                                 o->sizes, o->tensors_n, ex->grad);
     if (k != K_OK)
         return failed(o, "gathering sums", k, err);
     struct comm_ticket ticket = {0};
@@ -189,14 +222,8 @@ static int reduce_sums(struct optim *o, const double *sums, int64_t flags,
                          ex->stream, &ticket, err) != 0 ||
          comm_wait(o->comm, &ticket, ex->stream, err) != 0))
         return -1;
-    k = ex->ops->sum_squares(ex, o->squares, o->grads, o->sizes, o->tensors_n,
-                             ex->grad);
-    if (k == K_OK)
-        k = device_copy_out(ex->device, o->h_reduced, o->reduced,
-                            REDUCED_N * sizeof(double), ex->stream);
-    if (k == K_OK)
-        k = device_copy_out(ex->device, o->h_squares, o->squares,
-                            sizeof(double), ex->stream);
+    k = device_copy_out(ex->device, o->h_reduced, o->reduced,
+                        REDUCED_N * sizeof(double), ex->stream);
     if (k == K_OK)
         k = device_sync(ex->device, ex->stream);
     return k == K_OK ? 0 : failed(o, "reading sums", k, err);
@@ -212,7 +239,7 @@ static struct optim_result judge(const struct optim *o)
         .loss = sums[0] / tokens,
         .z = sums[2] / tokens,
         .accuracy = sums[3] / tokens,
-        .grad_norm = sqrt(*o->h_squares) * (nominal / tokens),
+        .grad_norm = sqrt(sums[SQUARES_AT]) * (nominal / tokens),
     };
     for (int i = 0; i < OPTIM_FLAGS; i++)
         if (o->h_reduced[SUMS_N + i] > 0)
@@ -264,7 +291,8 @@ int optim_step(struct optim *o, int64_t step, double *sums, int64_t flags,
     if (reduce_finish(o, err) != 0 || reduce_sums(o, sums, flags, err) != 0)
         return -1;
     struct optim_result r = judge(o);
-    if (!r.skipped && update(o, step, factor_of(o, &r), err) != 0)
+    if (!r.skipped && (update(o, step, factor_of(o, &r), err) != 0 ||
+                       reduce_spread(o, err) != 0))
         return -1;
     *ret = r;
     return 0;

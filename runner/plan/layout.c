@@ -3,6 +3,8 @@
  * global_batch = micro_batch * accum * data. */
 #include "runner/plan/plan_private.h"
 
+#include <string.h>
+
 /* Nodes that train and ranks on each; 0 nodes when unknown. */
 static void make_nodes(struct making *m)
 {
@@ -41,6 +43,13 @@ static void check_degrees(struct making *m)
                    (long long)conf_int(m->conf, keys[i]));
 }
 
+/* It costs no more bytes on the wire than to add all gradients everywhere. */
+static void make_shards(struct making *m)
+{
+    const char *said = conf_text(m->conf, "parallel.shard_optimizer");
+    m->plan->shard_optimizer = m->plan->data > 1 && strcmp(said, "false");
+}
+
 void make_layout(struct making *m)
 {
     struct plan *plan = m->plan;
@@ -67,6 +76,7 @@ void make_layout(struct making *m)
                "%d nodes of %d are %d; give %d or leave it out", data,
                data * others, plan->nodes, plan->ranks_per_node, plan->world,
                plan->data);
+    make_shards(m);
 }
 
 /* Multiples of step next to want. */

@@ -117,8 +117,7 @@ static void add_row(struct plan *plan, const char *what, int64_t bytes)
 
 /* Two micro-batches on the device, one being filled: tokens, labels and
  * positions as 32-bit numbers, with documents their mask and starts; and the
- * sums that a step adds up, of this rank and reduced, squares, factor and
- * scalars. */
+ * sums that a step adds up, of this rank and reduced, factor and scalars. */
 static int64_t batch_bytes(const struct plan *plan)
 {
     int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
@@ -127,7 +126,7 @@ static int64_t batch_bytes(const struct plan *plan)
         one += sizes_align(N);
     if (plan->eod_reset_attention)
         one += sizes_align(4 * (N + 1));
-    return 2 * one + 5 * SIZES_ALIGN;
+    return 2 * one + 4 * SIZES_ALIGN;
 }
 
 /* Floating point operations of a token, forward and backward: 6 for each
@@ -155,9 +154,11 @@ void plan_memory(struct plan *plan)
     plan->memory_bytes = 0;
     count_weights(&plan->shape, act, &plan->params_n, &weights);
     count_weights(&plan->shape, stat, &n, &grads);
+    plan->owned_n =
+        sizes_owned(&plan->shape, plan->shard_optimizer ? plan->data : 1);
     /* master, and first and second moment, each packed; in full precision the
      * weights are their own master */
-    states = sizes_align(plan->params_n * stat) * (act == stat ? 2 : 3);
+    states = sizes_align(plan->owned_n * stat) * (act == stat ? 2 : 3);
     add_row(plan, "weights", weights);
     add_row(plan, "gradients", grads);
     add_row(plan, "optimizer", states);
@@ -200,6 +201,14 @@ static bool fits_recomputed(const struct plan *plan, int64_t limit)
     return trial.memory_bytes <= limit;
 }
 
+static bool fits_sharded(const struct plan *plan, int64_t limit)
+{
+    struct plan trial = *plan;
+    trial.shard_optimizer = plan->data > 1;
+    plan_memory(&trial);
+    return trial.memory_bytes <= limit;
+}
+
 /* Sizes that 64 bits cannot hold are a mistake in the file, not a plan. */
 static bool is_countable(const struct plan *plan)
 {
@@ -232,7 +241,10 @@ void make_memory(struct making *m)
         return;
     }
     int fits = fitting_micro_batch(plan, limit);
-    if (fits)
+    if (!plan->shard_optimizer && fits_sharded(plan, limit))
+        refuse(m, "parallel.shard_optimizer", "a rank needs %s and has %s; "
+               "give auto", need, have);
+    else if (fits)
         refuse(m, "train.micro_batch", "a rank needs %s and has %s; give %d%s",
                need, have, fits,
                fits_recomputed(plan, limit) ? ", or train.recompute: full"

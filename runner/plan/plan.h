@@ -88,6 +88,7 @@ struct plan {
      * unknown */
     int nodes, ranks_per_node;
     int world, data, tensor, pipeline;
+    bool shard_optimizer;           /* each data parallel rank keeps its part */
     int blas_threads;               /* threads of a rank, pinned */
     char blas_core[32];             /* OPENBLAS_CORETYPE, "" as found */
     /* batch: global_batch = micro_batch * accum * data; sequences */
@@ -135,6 +136,8 @@ struct plan {
     int memory_n;
     int64_t memory_bytes;
     int64_t params_n;
+    int64_t owned_n;                /* of them, with the optimizer's state in
+                                     * this rank's memory, at most */
     /* FLOP a token, forward and backward: causal-halved and full attention */
     double flop_token_half, flop_token_full;
 };

@@ -102,6 +102,13 @@ static void print_data(const struct plan *plan, struct sbuf *out)
         sbuf_printf(out, "            split %s\n", plan->split);
 }
 
+/* What the optimizer's state would take more if each rank kept all of it. */
+static int64_t saved_bytes(const struct plan *plan)
+{
+    int copies = plan_act_bytes(plan) == plan_stat_bytes(plan) ? 2 : 3;
+    return (plan->params_n - plan->owned_n) * plan_stat_bytes(plan) * copies;
+}
+
 static void print_memory(const struct plan *plan, struct sbuf *out)
 {
     char text[32];
@@ -111,6 +118,10 @@ static void print_memory(const struct plan *plan, struct sbuf *out)
         sbuf_printf(out, "            %10s %s\n",
                     plan_bytes_text(plan->memory[i].bytes, text),
                     plan->memory[i].what);
+    if (plan->shard_optimizer)
+        sbuf_printf(out, "            a rank keeps 1/%d of the optimizer's "
+                    "state: %s less\n", plan->data,
+                    plan_bytes_text(saved_bytes(plan), text));
 }
 
 static void print_safety(const struct plan *plan, struct sbuf *out)

@@ -48,6 +48,37 @@ void place_dims(const struct shape *s, enum place place, int *ret_out,
     *ret_in = in;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* One bucket's part, at most: an even one, and less than a row more. A row of
+ * a layer's matrix may be its input or its output, by the family. */
+static int64_t bucket_owned(const struct shape *s, enum place first,
+                            enum place end, int ranks)
+{
+    int64_t n = 0, row = SIZES_VECTOR_ROW;
+    for (int place = first; place < (int)end; place++) {
+        int out, in;
+        place_dims(s, (enum place)place, &out, &in);
+        if (out && (place == P_WTE || place == P_HEAD))
+            out = s->V;
+        n += (int64_t)out * in;
+        if (out && !place_is_vector((enum place)place))
+            row = larger(row, place < P_LAYER_N ? larger(out, in) : in);
+    }
+    int64_t most = (n + ranks - 1) / ranks + row;
+    return ranks == 1 || most > n ? n : most;
+}
+
+int64_t sizes_owned(const struct shape *s, int ranks)
+{
+    return bucket_owned(s, P_NORMF, P_N, ranks) +
+           bucket_owned(s, 0, P_LAYER_N, ranks) * s->L +
+           bucket_owned(s, P_WTE, P_NORMF, ranks);
+}
+
 int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N, int act,
                   int stat)
 {
@@ -82,11 +113,6 @@ bool act_kept(const struct shape *s, enum act_id id, enum keep keep)
     default:
         return false;
     }
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 int64_t scratch_bytes(const struct shape *s, enum scratch_id id, int64_t N,

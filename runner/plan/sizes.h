@@ -25,6 +25,13 @@ void place_dims(const struct shape *s, enum place place, int *ret_out,
                 int *ret_in);
 bool place_is_vector(enum place place);
 
+/* Parameters that a rank owns at most when the optimizer's state is cut over
+ * `ranks`; 1: all of them. Each bucket of gradients (final norm and untied
+ * head; a layer; the embeddings) is cut evenly, at the beginning of a row of
+ * one of its tensors, in a vector at a multiple of SIZES_VECTOR_ROW. */
+#define SIZES_VECTOR_ROW 64
+int64_t sizes_owned(const struct shape *s, int ranks);
+
 /* One activation of a layer, N tokens. sum1 = residual stream before the
  * layer, y1 its norm; sum2 and y2 the same before the feed-forward block. */
 enum act_id {

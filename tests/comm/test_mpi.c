@@ -97,6 +97,38 @@ static void test_reduce_scatter(int64_t n, bool in_place)
     free(all);
 }
 
+/* Parts of unequal lengths, one of them empty, with gaps between. */
+static void test_parts(int64_t n)
+{
+    struct err err = ERR_INIT;
+    const struct comm_ranks *g = comm_group(comm, COMM_WORLD);
+    const int64_t first[RANKS] = {0, n + 3, n + 3, 3 * n + 5};
+    const int64_t len[RANKS] = {n, 0, 2 * n + 1, n / 2};
+    int64_t all = 4 * n + 8;
+    float *x = malloc((size_t)all * sizeof *x);
+    fill(x, me, all);
+    bool good = !comm_reduce_parts(comm, COMM_WORLD, x, first, len, DT_F32,
+                                   NULL, NULL, &err);
+    for (int64_t i = 0; good && i < all; i++) {
+        bool mine = i >= first[me] && i < first[me] + len[me];
+        good = x[i] == (mine ? sum_of(g, i) : (float)value_of(me, i));
+    }
+    char name[80];
+    snprintf(name, sizeof name, "reduce of parts around %lld, no other "
+             "element touched", (long long)n);
+    all_ok(good, name);
+    good = !comm_gather_parts(comm, COMM_WORLD, x, first, len, DT_F32, NULL,
+                              NULL, &err);
+    for (int64_t i = 0; good && i < all; i++) {
+        bool moved = false;
+        for (int r = 0; r < RANKS; r++)
+            moved |= i >= first[r] && i < first[r] + len[r];
+        good = x[i] == (moved ? sum_of(g, i) : (float)value_of(me, i));
+    }
+    all_ok(good, "and gather of them");
+    free(x);
+}
+
 static void test_others(void)
 {
     struct err err = ERR_INIT;
@@ -202,6 +234,9 @@ static int run_rank(const char *mode)
     test_reduce_scatter(1, false);
     test_reduce_scatter(1009, true);
     test_reduce_scatter(1500007, false);
+    test_parts(1);
+    test_parts(1009);
+    test_parts(1000003);
     test_others();
     comm_close(comm);
     return me == 0 && tap_failed;

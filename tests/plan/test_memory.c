@@ -6,6 +6,7 @@
 #include "runner/model/model.h"
 #include "runner/optim/optim.h"
 #include "runner/plan/plan.h"
+#include "runner/plan/sizes.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>
@@ -105,6 +106,37 @@ static void test_cuda_operations(void)
         }
 }
 
+/* What a rank owns at most; with ranks that divide nothing, and with more than
+ * there are rows. */
+static void test_owned(void)
+{
+    static const int ranks[] = {2, 3, 7, 24, 1000, 1000000};
+    static const char *const presets[] = {"gpt2-micro", "llama-micro",
+                                          "gpt2-1558m"};
+    for (int i = 0; i < 3; i++) {
+        if (!ok(!make(presets[i], "", 0), "%s", presets[i]))
+            continue;
+        is_int(sizes_owned(&plan.shape, 1), plan.params_n,
+               "one rank owns every parameter");
+        int64_t before = plan.params_n;
+        bool good = true;
+        for (int r = 0; r < 6; r++) {
+            int64_t n = sizes_owned(&plan.shape, ranks[r]);
+            good &= n <= before && n * ranks[r] >= plan.params_n;
+            before = n;
+        }
+        ok(good, "more ranks own less each, and all of it together");
+    }
+    make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n", 8);
+    ok(plan.shard_optimizer && row("optimizer") < plan.params_n * 12 / 7,
+       "8 ranks: %lld bytes of %lld", (long long)row("optimizer"),
+       (long long)plan.params_n * 12);
+    is_int(row("optimizer") / 12, plan.owned_n, "the row is what is owned");
+    make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n"
+         "parallel.shard_optimizer: false\n", 8);
+    is_int(plan.owned_n, plan.params_n, "switched off: all");
+}
+
 static void test_params(void)
 {
     static const struct {
@@ -157,6 +189,7 @@ int main(void)
 {
     test_rows();
     test_cuda_operations();
+    test_owned();
     test_params();
     test_flop();
     test_hash();

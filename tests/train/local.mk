@@ -1,5 +1,5 @@
 # tests/train, tests/serve
-EXTRA_DIST += tests/train/t_train.t
+EXTRA_DIST += tests/train/t_shard.t tests/train/t_train.t
 check_PROGRAMS += tests/train/test_guard tests/train/test_report tests/serve/test_sample
 tests_train_test_guard_SOURCES = tests/train/test_guard.c runner/train/guard.c
 tests_train_test_guard_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
