@@ -1,8 +1,9 @@
 #!/bin/bash
 # The time limit comes near: saved before it, requeued, gone on from there.
 . "$(dirname "$0")/run.sh"
-RUN_STEPS=${TIME_LIMIT_STEPS:-1500}
-test_run 3 recovery.save_before_limit=30s checkpoint.interval=1000
+RUN_STEPS=1000
+export TEST_TIME_S=400
+test_run 3 recovery.save_before_limit=42s checkpoint.interval=2000
 
 ok "submitted with a minute" run_submit -N 2 --time=1
 ok "it trains" run_wait_step 60 20
