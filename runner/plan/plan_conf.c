@@ -225,7 +225,10 @@ int plan_conf_recall(struct conf *conf, struct err *err)
     if (!file_exists(path))
         return 0;
     struct conf *kept = plan_conf_create(err);
-    int rc = kept ? conf_read_file(kept, path, err) : -1;
+    struct err other = ERR_INIT; /* keys of another release are none of ours */
+    int rc = kept ? 0 : -1;
+    if (kept)
+        conf_read_file(kept, path, &other);
     for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++)
         if (is_open(conf, keys[i]) && !is_open(kept, keys[i]))
             rc = conf_put(conf, keys[i], conf_text(kept, keys[i]),

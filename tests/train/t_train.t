@@ -82,6 +82,7 @@ is "$(digest again)" "$want" "the same plan gives the same bits"
 config cores train.steps=1
 sed -i '/blas_threads/d' cores.yaml
 taskset -c 0 bash -c "$(declare -f train); BUILD=$BUILD; train cores"
+echo 'older: {key: 1}' >>cores/run.yaml
 train cores
 is "$(grep -c ' 1 threads a rank' cores.log)" 2 "threads of a rank stay those of the first start"
 
