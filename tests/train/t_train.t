@@ -98,17 +98,21 @@ is "$(ls half/ckpt | grep -c a0001)" 2 "older checkpoints stay"
 
 # rank_of DIR: a process of the run (the pattern leaves timeout and mpirun out).
 rank_of() { pgrep -n -f -- "^$BUILD/koboshi-train --config $1.yaml"; }
-# on_step DIR N SIGNAL: the signal once step N is logged.
+# on_step DIR N SIGNAL: the signal once step N is logged; steps are short, so
+# that it looks often.
 on_step() {
-    (wait_until 60 grep -Eq "iteration +$2/" "$1.log" &&
-        kill -"$3" "$(rank_of "$1")") &
+    (for ((i = 0; i < 6000; i++)); do
+        ! grep -Eq "iteration +$2/" "$1.log" || break
+        sleep 0.01
+    done
+    kill -"$3" "$(rank_of "$1")") &
 }
 config stopped
 on_step stopped 5 USR1
 train stopped
 is $? 10 "USR1: saved, exit 10"
 nok "before the end" test -d stopped/ckpt/step-00000000$STEPS.a0001
-on_step stopped 15 KILL
+on_step stopped 13 KILL
 train stopped
 is $? 137 "killed"
 train stopped
