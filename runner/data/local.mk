@@ -25,5 +25,5 @@ libkb_data_a_SOURCES = \
 	runner/data/unicode_table.h \
 	runner/data/windows.c runner/data/windows.h
 libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-DATA_LIBS = libkb_data.a $(BASE_LIBS) -lpthread
+DATA_LIBS = libkb_data.a libkb_plan.a $(BASE_LIBS) -lpthread
 EXTRA_DIST += runner/data/nfc_table.awk runner/data/unicode_table.awk
