@@ -24,9 +24,9 @@ static const char usage[] =
     "build    text (JSONL: a document a line; else a document a file; .gz,\n"
     "         .zst, .xz and .bz2 are unpacked; - is standard input) to\n"
     "         PREFIX.bin and PREFIX.idx, which Megatron-LM reads too\n"
-    "  --tokenizer T       byte, or the folder or file of a byte-level BPE:\n"
-    "                      vocab.json with merges.txt, tokenizer.json, or a\n"
-    "                      file of tiktoken under its usual name\n"
+    "  --tokenizer T       byte, or the folder or file of a BPE: vocab.json\n"
+    "                      with merges.txt, tokenizer.json, or a file of\n"
+    "                      tiktoken under its usual name\n"
     "  --output PREFIX     where the two files go\n"
     "  --append-eod        end each document with the end-of-document token\n"
     "  --key NAME          of the text in JSONL (text)\n"
@@ -341,20 +341,13 @@ static int run_verify(struct args *a, struct err *err)
 static int print_document(const struct tokens *t, struct tokenizer *tok,
                           int64_t document, struct err *err)
 {
-    enum { SOME = 1 << 16 };
     struct ids ids = IDS_INIT;
     struct sbuf text = SBUF_INIT;
-    int rc = 0;
-    for (int64_t at = 0; !rc; at += SOME) {
-        ids.n = 0;
-        sbuf_clear(&text);
-        rc = corpus_document(t, document, at, SOME, tokenizer_vocab(tok), &ids,
-                             err) ||
+    int rc = corpus_document(t, document, 0, INT64_MAX, tokenizer_vocab(tok),
+                             &ids, err) ||
              tokenizer_decode(tok, ids.data, ids.n, &text, err);
-        if (rc || !ids.n)
-            break;
+    if (!rc)
         fwrite(text.data, 1, text.len, stdout);
-    }
     ids_release(&ids);
     sbuf_release(&text);
     return rc ? -1 : 0;

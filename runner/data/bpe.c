@@ -239,6 +239,11 @@ static int make_maybe(struct bpe *b, struct err *err)
     return 0;
 }
 
+int bpe_finish_chars(struct bpe *b, struct err *err)
+{
+    return (!b->slots_n && grow_slots(b, err)) || make_maybe(b, err) ? -1 : 0;
+}
+
 int bpe_finish(struct bpe *b, struct err *err)
 {
     for (int i = 0; i < 256; i++) {
@@ -249,7 +254,7 @@ int bpe_finish(struct bpe *b, struct err *err)
                                  "data: bad vocabulary: byte %d is not a "
                                  "token", i);
     }
-    if ((!b->slots_n && grow_slots(b, err)) || make_maybe(b, err))
+    if (bpe_finish_chars(b, err))
         return -1;
     b->byte_pair = malloc(256 * 256 * sizeof *b->byte_pair);
     if (!b->byte_pair)

@@ -29,6 +29,8 @@ int bpe_add_merge(struct bpe *bpe, int32_t left, int32_t right,
 int bpe_add_merges_to(struct bpe *bpe, int32_t made, struct err *err);
 /* Checks that each byte is a token. Nothing is added afterwards. */
 int bpe_finish(struct bpe *bpe, struct err *err);
+/* The same for a vocabulary of characters: bpe_merge only. */
+int bpe_finish_chars(struct bpe *bpe, struct err *err);
 
 int32_t bpe_vocab(const struct bpe *bpe); /* highest number + 1 */
 /* The number of these bytes, or -1; the bytes of a number, or NULL. */
@@ -45,5 +47,8 @@ void bpe_work_release(struct bpe_work *work);
  * when memory ran out. */
 int64_t bpe_encode(const struct bpe *bpe, struct bpe_work *work,
                    const char *bytes, size_t n, int32_t *out);
+/* Merge n tokens in place. Their number then, or -1. */
+int64_t bpe_merge(const struct bpe *bpe, struct bpe_work *work, int32_t *ids,
+                  size_t n);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Longest piece for the short way; its places take PLACE_BITS bits. */
 enum { SHORT_N = 128, PLACE_BITS = 7 };
@@ -39,44 +40,56 @@ static inline int32_t make_key(int32_t rank, size_t place)
     return rank == no_rank ? no_key : rank << PLACE_BITS | (int32_t)place;
 }
 
-static int64_t encode_short(const struct bpe *b, const char *bytes, size_t n,
-                            int32_t *out)
-{
+/* The n tokens of a piece and the keys of its pairs. */
+struct piece {
     union {
         lanes lane[SHORT_N / 4];
         int32_t at[SHORT_N];
     } key;
     int32_t id[SHORT_N];
+};
+
+static inline int64_t merge_short(const struct bpe *b, struct piece *piece,
+                                  size_t n, int32_t *out)
+{
     uint8_t before[SHORT_N + 1], behind[SHORT_N + 1];
-    const unsigned char *s = (const unsigned char *)bytes;
+    int32_t *id = piece->id, *key = piece->key.at;
     size_t padded = (n + 7) & ~(size_t)7;
     for (size_t i = 0; i < n; i++) {
-        id[i] = b->byte_id[s[i]];
         before[i] = (uint8_t)(i - 1);
         behind[i] = (uint8_t)(i + 1);
     }
-    for (size_t i = 0; i + 1 < n; i++)
-        key.at[i] = make_key(b->byte_pair[s[i] << 8 | s[i + 1]], i);
     for (size_t i = n - 1; i < padded; i++)
-        key.at[i] = no_key;
-    for (int32_t k; (k = least(key.lane, padded)) != no_key;) {
+        key[i] = no_key;
+    for (int32_t k; (k = least(piece->key.lane, padded)) != no_key;) {
         size_t i = (size_t)k & (SHORT_N - 1);
         size_t gone = behind[i], next = behind[gone];
         id[i] = b->made[k >> PLACE_BITS];
-        key.at[gone] = no_key;
+        key[gone] = no_key;
         behind[i] = (uint8_t)next;
         before[next] = (uint8_t)i;
-        key.at[i] = next < n ? make_key(rank_of(b, id[i], id[next]), i)
-                             : no_key;
+        key[i] = next < n ? make_key(rank_of(b, id[i], id[next]), i) : no_key;
         if (i > 0) {
             size_t prev = before[i];
-            key.at[prev] = make_key(rank_of(b, id[prev], id[i]), prev);
+            key[prev] = make_key(rank_of(b, id[prev], id[i]), prev);
         }
     }
     int64_t out_n = 0;
     for (size_t i = 0; i < n; i = behind[i])
         out[out_n++] = id[i];
     return out_n;
+}
+
+static int64_t encode_short(const struct bpe *b, const char *bytes, size_t n,
+                            int32_t *out)
+{
+    struct piece piece;
+    const unsigned char *s = (const unsigned char *)bytes;
+    for (size_t i = 0; i < n; i++)
+        piece.id[i] = b->byte_id[s[i]];
+    for (size_t i = 0; i + 1 < n; i++)
+        piece.key.at[i] = make_key(b->byte_pair[s[i] << 8 | s[i + 1]], i);
+    return merge_short(b, &piece, n, out);
 }
 
 /* ---- Long pieces -------------------------------------------------------- */
@@ -161,8 +174,10 @@ static void apply(const struct bpe *b, struct queue *q, struct place *places,
     offer_pair(b, q, places, o->place);
 }
 
+/* The tokens of bytes, or those given in ids, which may be out. */
 static int64_t encode_long(const struct bpe *b, struct bpe_work *work,
-                           const char *bytes, size_t n, int32_t *out)
+                           const char *bytes, const int32_t *ids, size_t n,
+                           int32_t *out)
 {
     /* Each merge makes at most two offers and there are n - 1 merges. */
     size_t places_bytes = n * sizeof(struct place);
@@ -181,7 +196,7 @@ static int64_t encode_long(const struct bpe *b, struct bpe_work *work,
                                                places_bytes)};
     for (size_t i = 0; i < n; i++)
         places[i] = (struct place){
-            b->byte_id[(unsigned char)bytes[i]],
+            ids ? ids[i] : b->byte_id[(unsigned char)bytes[i]],
             i ? (uint32_t)i - 1 : nowhere,
             i + 1 < n ? (uint32_t)i + 1 : nowhere};
     for (size_t i = 0; i + 1 < n; i++)
@@ -207,8 +222,26 @@ int64_t bpe_encode(const struct bpe *b, struct bpe_work *work,
 {
     if (n <= SHORT_N)
         return encode_short(b, bytes, n, out);
-    int64_t got = encode_long(b, work, bytes, n, out);
+    int64_t got = encode_long(b, work, bytes, NULL, n, out);
     if (work->room_bytes > 64u << 20) /* a rare giant is not kept */
         bpe_work_release(work);
     return got;
+}
+
+int64_t bpe_merge(const struct bpe *b, struct bpe_work *work, int32_t *ids,
+                  size_t n)
+{
+    struct piece piece;
+    if (n > SHORT_N) {
+        int64_t got = encode_long(b, work, NULL, ids, n, ids);
+        if (work->room_bytes > 64u << 20)
+            bpe_work_release(work);
+        return got;
+    }
+    if (n < 2)
+        return (int64_t)n;
+    memcpy(piece.id, ids, n * sizeof *ids);
+    for (size_t i = 0; i + 1 < n; i++)
+        piece.key.at[i] = make_key(rank_of(b, ids[i], ids[i + 1]), i);
+    return merge_short(b, &piece, n, ids);
 }

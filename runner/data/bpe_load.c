@@ -75,6 +75,18 @@ static bool is_added(const struct bpe_model *m, int32_t id)
     return false;
 }
 
+/* A token as the file writes it to its bytes; their number, or -1. */
+static int token_bytes(const struct load *l, const char *written, size_t n,
+                       char *dst, size_t dst_bytes)
+{
+    if (!l->m->chars.on)
+        return alphabet_bytes(&l->alphabet, written, n, dst, dst_bytes);
+    if (n > dst_bytes)
+        return -1;
+    memcpy(dst, written, n);
+    return (int)n;
+}
+
 static int take_vocab(struct load *l, const json_t *vocab, struct err *err)
 {
     const char *key;
@@ -86,8 +98,7 @@ static int take_vocab(struct load *l, const json_t *vocab, struct err *err)
             return bad(err, l->path, "a token without a number", key);
         if (is_added(l->m, (int32_t)id))
             continue; /* told by the added tokens, as plain text */
-        int n = alphabet_bytes(&l->alphabet, key, strlen(key), bytes,
-                               sizeof bytes);
+        int n = token_bytes(l, key, strlen(key), bytes, sizeof bytes);
         /* What is not in the alphabet is a special token of its own. */
         if (n < 0 && (n = snprintf(bytes, sizeof bytes, "%s", key)) >=
                          (int)sizeof bytes)
@@ -102,8 +113,8 @@ static int take_merge(struct load *l, const char *left, size_t left_n,
                       const char *right, size_t right_n, struct err *err)
 {
     char bytes[2][512];
-    int n[2] = {alphabet_bytes(&l->alphabet, left, left_n, bytes[0], 512),
-                alphabet_bytes(&l->alphabet, right, right_n, bytes[1], 512)};
+    int n[2] = {token_bytes(l, left, left_n, bytes[0], 512),
+                token_bytes(l, right, right_n, bytes[1], 512)};
     if (n[0] <= 0 || n[1] <= 0)
         return bad(err, l->path, "a merge of no tokens", left);
     int32_t ids[2] = {bpe_find(l->m->bpe, bytes[0], (size_t)n[0]),
@@ -190,6 +201,10 @@ static int take_added(struct load *l, const json_t *list, struct err *err)
         if (!*text || id < 0)
             return bad(err, l->path, "an added token without text or number",
                        text);
+        if (m->chars.normalizes && json_is_true(json_object_get(row,
+                                                                "normalized")))
+            return bad(err, l->path, "an added token with this and a "
+                       "normalizer is not known here", "normalized");
         struct added *a = &m->added[m->added_n++];
         *a = (struct added){strdup(text), strlen(text), (int32_t)id};
         if (!a->text)
@@ -267,6 +282,8 @@ static int check_parts(struct load *l, const json_t *root, struct err *err)
     const char *type = json_string_or(model, "type", "BPE");
     if (strcmp(type, "BPE"))
         return bad(err, l->path, "a model that is not known here", type);
+    if (bpe_chars_fit(root))
+        return bpe_chars_take(&l->m->chars, root, l->path, err);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (is_set(model, options[i]))
             return bad(err, l->path, "a model option that is not known here",
@@ -392,7 +409,8 @@ struct bpe_model *bpe_model_load(const char *path, struct err *err)
     int rc = files == FILES_TIKTOKEN ? bpe_tiktoken_load(m, first, err)
              : files == FILES_PAIR   ? load_pair(&l, first, second, err)
                                      : load_one(&l, first, err);
-    if (rc || bpe_finish(m->bpe, err)) {
+    if (rc || (m->chars.on ? bpe_chars_finish(&m->chars, m->bpe, err)
+                           : bpe_finish(m->bpe, err))) {
         bpe_model_release(m);
         return NULL;
     }

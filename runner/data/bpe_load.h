@@ -10,6 +10,7 @@
 
 #include "runner/base/err.h"
 #include "runner/data/bpe.h"
+#include "runner/data/bpe_chars.h"
 #include "runner/data/pretok.h"
 
 /* A token that is looked for in the text itself. */
@@ -22,6 +23,7 @@ struct added {
 struct bpe_model {
     struct bpe *bpe;
     enum pretok pretok;
+    struct bpe_chars chars; /* if on, instead of bytes */
     bool nfc;            /* text is brought into normalisation form C */
     bool whole_first;    /* a piece that is a token is that token */
     struct added *added; /* [added_n], longest first */

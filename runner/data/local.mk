@@ -4,6 +4,7 @@ libkb_data_a_SOURCES = \
 	runner/data/batch_work.c runner/data/batch_work.h \
 	runner/data/blend.c runner/data/blend.h \
 	runner/data/bpe.c runner/data/bpe.h \
+	runner/data/bpe_chars.c runner/data/bpe_chars.h \
 	runner/data/bpe_encode.c runner/data/bpe_private.h \
 	runner/data/bpe_tiktoken.c \
 	runner/data/bpe_load.c runner/data/bpe_load.h \

@@ -88,6 +88,12 @@ static int encode_piece(struct tok_bpe *t, const char *p, size_t n,
                         struct ids *ids)
 {
     const struct bpe_model *m = t->model;
+    if (m->chars.on) {
+        int64_t got = bpe_chars_encode(&m->chars, m->bpe, &t->work, p, n,
+                                       ids->data + ids->n);
+        ids->n += got > 0 ? (size_t)got : 0;
+        return got < 0 ? -1 : 0;
+    }
     int32_t id = m->whole_first ? bpe_find(m->bpe, p, n) : -1;
     if (id >= 0) {
         ids->data[ids->n++] = id;
@@ -155,8 +161,10 @@ static int encode_plain(struct tok_bpe *t, const char *p, const char *end,
                         struct ids *ids, struct err *err)
 {
     enum pretok pretok = t->model->pretok;
+    const struct bpe_chars *chars = &t->model->chars;
     for (size_t n; p < end; p += n) {
-        n = pretok_next(pretok, p, end);
+        n = chars->on ? bpe_chars_next(chars, p, end)
+                      : pretok_next(pretok, p, end);
         /* A piece has at most a number a byte; a word is copied whole. */
         if (ids->cap - ids->n < n + WORD_IDS &&
             ids_reserve(ids, n + WORD_IDS, err))
@@ -187,11 +195,20 @@ static int encode_plain(struct tok_bpe *t, const char *p, const char *end,
 
 /* ---- Text --------------------------------------------------------------- */
 
-/* The same, brought into form C if the tokenizer asks for it. */
+/* The same, brought into form C if the tokenizer asks for it, or with spaces
+ * as its vocabulary has them. first: text begins here. */
 static int encode_part(struct tok_bpe *t, const char *p, const char *end,
-                       struct ids *ids, struct err *err)
+                       bool first, struct ids *ids, struct err *err)
 {
     size_t n = (size_t)(end - p);
+    if (t->model->chars.on) {
+        t->normal.n = 0;
+        if (bpe_chars_normalize(&t->model->chars, p, n, first, &t->normal,
+                                err))
+            return -1;
+        return encode_plain(t, t->normal.data, t->normal.data + t->normal.n,
+                            ids, err);
+    }
     if (!t->model->nfc || nfc_is_plain(p, n))
         return encode_plain(t, p, end, ids, err);
     t->normal.n = 0;
@@ -227,18 +244,23 @@ static int bpe_encode_text(void *self, const char *text, size_t text_bytes,
             p++;
             continue;
         }
-        if (encode_part(t, from, p, ids, err) || ids_reserve(ids, 1, err))
+        if (encode_part(t, from, p, from == text, ids, err) ||
+            ids_reserve(ids, 1, err))
             return -1;
         ids->data[ids->n++] = a->id;
         p = from = p + a->n;
     }
-    return from < end ? encode_part(t, from, end, ids, err) : 0;
+    return from < end ? encode_part(t, from, end, from == text, ids, err) : 0;
 }
 
 static int bpe_decode(void *self, const int32_t *ids, size_t n,
                       struct sbuf *out, struct err *err)
 {
     const struct tok_bpe *t = self;
+    if (t->model->chars.on) {
+        bpe_chars_decode(&t->model->chars, t->model->bpe, ids, n, out);
+        return 0;
+    }
     for (size_t i = 0; i < n; i++) {
         size_t bytes_n;
         const char *bytes = bpe_bytes(t->model->bpe, ids[i], &bytes_n);

@@ -123,16 +123,23 @@ static int read_prompt(const struct args *a, struct sbuf *out, struct err *err)
                        : 0;
 }
 
+/* The text of n tokens less that of the first `before`: some tokenizers leave
+ * out a space where text begins. */
 static int print_tokens(struct serve *s, const int32_t *ids, size_t n,
-                        struct err *err)
+                        size_t before, struct err *err)
 {
-    struct sbuf text = SBUF_INIT;
-    int rc = tokenizer_decode(serve_tokenizer(s), ids, n, &text, err);
-    if (rc == 0) {
-        fwrite(text.data, 1, text.len, stdout);
+    struct tokenizer *t = serve_tokenizer(s);
+    struct sbuf text = SBUF_INIT, seen = SBUF_INIT;
+    int rc = tokenizer_decode(t, ids, before, &seen, err) != 0 ||
+                     tokenizer_decode(t, ids, n, &text, err) != 0
+                 ? -1
+                 : 0;
+    if (rc == 0 && text.len > seen.len) {
+        fwrite(text.data + seen.len, 1, text.len - seen.len, stdout);
         fflush(stdout);
     }
     sbuf_release(&text);
+    sbuf_release(&seen);
     return rc;
 }
 
@@ -141,17 +148,19 @@ static int continue_text(const struct args *a, struct serve *s,
                          struct err *err)
 {
     const float *logits;
-    if (!a->quiet && print_tokens(s, prompt->data, prompt->n, err) != 0)
+    int32_t last[2] = {0, prompt->data[prompt->n - 1]};
+    if (!a->quiet && print_tokens(s, prompt->data, prompt->n, 0, err) != 0)
         return -1;
     if (serve_feed(s, prompt->data, (int)prompt->n, &logits, err) != 0)
         return -1;
     for (int64_t i = 0; i < a->tokens; i++) {
-        int32_t token = sampler_next(sampler, logits);
-        if (token == serve_eod(s))
+        last[0] = last[1];
+        last[1] = sampler_next(sampler, logits);
+        if (last[1] == serve_eod(s))
             break;
-        if (print_tokens(s, &token, 1, err) != 0)
+        if (print_tokens(s, last, 2, 1, err) != 0)
             return -1;
-        if (i + 1 < a->tokens && serve_feed(s, &token, 1, &logits, err) != 0)
+        if (i + 1 < a->tokens && serve_feed(s, &last[1], 1, &logits, err) != 0)
             return -1;
     }
     putchar('\n');

@@ -176,6 +176,71 @@ static void test_json(void)
     unlink(scratch("tokenizer_config.json"));
 }
 
+/* ---- Characters with byte fallback -------------------------------------- */
+
+#define SPACE "\xe2\x96\x81"
+
+/* Numbers: 0 <unk>, 1 <s>, 2.. the bytes, 258.. the rest. */
+static const char *write_chars(const char *parts, const char *options)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", scratch("chars.json"));
+    FILE *f = fopen(path, "w");
+    fprintf(f, "{%s\"added_tokens\":[{\"id\":1,\"content\":\"<s>\"}],"
+               "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",%s"
+               "\"vocab\":{\"<unk>\":0,\"<s>\":1,", parts, options);
+    for (int b = 0; b < 256; b++)
+        fprintf(f, "\"<0x%02X>\":%d,", (unsigned)b, 2 + b);
+    fprintf(f, "\"" SPACE "\":258,\"a\":259,\"b\":260,\"ab\":261,\"" SPACE
+               "ab\":262},\"merges\":[\"a b\",\"" SPACE " ab\"]}}");
+    fclose(f);
+    return path;
+}
+
+static void test_chars(void)
+{
+    struct err err = ERR_INIT;
+    static const char back[] = "\"decoder\":{\"type\":\"Sequence\","
+        "\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\""
+        SPACE "\"},\"content\":\" \"},{\"type\":\"Strip\","
+        "\"content\":\" \",\"start\":1,\"stop\":0}]},";
+    static const char llama[] = "\"normalizer\":{\"type\":\"Sequence\","
+        "\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},"
+        "\"content\":\"" SPACE "\"}]},\"pre_tokenizer\":null,";
+    static const char first[] = "\"pre_tokenizer\":{\"type\":\"Metaspace\","
+        "\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"first\","
+        "\"split\":false},";
+    char parts[1024];
+    snprintf(parts, sizeof parts, "%s%s", back, llama);
+    struct tokenizer *t =
+        tokenizer_open(write_chars(parts, "\"byte_fallback\":true,"), &err);
+    if (!ok(t != NULL, "characters with byte fallback")) {
+        printf("# %s\n", err.msg);
+        return;
+    }
+    ok(encodes(t, "ab ab", (int32_t[]){262, 262, -1}), "a space in front");
+    ok(encodes(t, "a  \xc3\xa9", (int32_t[]){258, 259, 258, 258, 2 + 0xc3,
+                                             2 + 0xa9, -1}),
+       "bytes of what is no token");
+    ok(encodes(t, "\xff", (int32_t[]){258, 2 + 0xff, -1}), "and of no UTF-8");
+    tokenizer_close(t);
+    snprintf(parts, sizeof parts, "%s%s", back, first);
+    t = tokenizer_open(write_chars(parts, "\"fuse_unk\":true,"), &err);
+    struct ids ids = IDS_INIT;
+    ok(t && !tokenizer_encode(t, "ab<s>abxyb", 10, &ids, &err) &&
+           ids.n == 5 && ids.data[0] == 262 && ids.data[1] == 1 &&
+           ids.data[2] == 261 && ids.data[3] == 0 && ids.data[4] == 260,
+       "a space before the first part alone, unknown ones fused");
+    ids_release(&ids);
+    tokenizer_close(t);
+    ok(!tokenizer_open(write_chars("\"pre_tokenizer\":{\"type\":"
+                                   "\"Metaspace\",\"prepend_scheme\":"
+                                   "\"often\"},", ""), &err) &&
+           strstr(err.msg, "prepend_scheme that is not known here: 'often'"),
+       "another scheme is refused");
+}
+
 /* ---- tiktoken's files --------------------------------------------------- */
 
 static void put_base64(FILE *f, const char *bytes, size_t n, int id)
@@ -248,8 +313,8 @@ static const struct {
      "normalizer that is not known here: 'Lowercase'"},
     {"pattern", "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":"
      "\"\\\\w+\"},\"behavior\":\"Isolated\"},", "[]", "", "'\\w+'"},
-    {"pre_tokenizer", "\"pre_tokenizer\":{\"type\":\"Metaspace\"},", "[]", "",
-     "'Metaspace'"},
+    {"pre_tokenizer", "\"pre_tokenizer\":{\"type\":\"Whitespace\"},", "[]", "",
+     "'Whitespace'"},
     {"prefix space", "\"pre_tokenizer\":{\"type\":\"ByteLevel\","
      "\"add_prefix_space\":true},", "[]", "", "add_prefix_space"},
     {"strip", BYTE_LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"<s>\","
@@ -296,6 +361,7 @@ int main(void)
 {
     test_gpt2();
     test_json();
+    test_chars();
     test_tiktoken();
     test_bad();
     return tap_done();
