@@ -241,6 +241,7 @@ cluster_run() {
     [ "$(id -u)" = 0 ] || { echo "cluster: needs root: sudo $0 ..." >&2; return 1; }
     CLUSTER_DIR=$(mktemp -d "${CLUSTER_SCRATCH:-/var/tmp}/koboshi.XXXXXX")
     export CLUSTER_DIR
+    trap 'rm -rf "$CLUSTER_DIR"; exit 143' INT TERM HUP PIPE
     timeout --foreground --signal=KILL "${CLUSTER_TIME_S:-0}" \
         unshare --net --mount --uts --pid --fork --mount-proc \
         --kill-child=KILL "$CLUSTER_HERE/cluster.sh" inside "$nodes" "$@"
