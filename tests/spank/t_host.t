@@ -18,7 +18,7 @@ export HOST_ARGS="bindir=$scratch/bin datadir=$scratch/data slurm_bindir=$scratc
     gate_dir=$scratch/gate plan_timeout=1 health_timeout=1 slurm_timeout=1"
 HOST_ARGS=$(tr -s ' \n' ' ' <<<"$HOST_ARGS")
 # Children that the tests leave must not keep this script's output open.
-unset SLURM_JOB_ID KOBOSHI_CONFIG "${!SPANK_@}" "${!SBATCH_@}" "${!SLURM_@}"
+unset SLURM_JOB_ID "${!KOBOSHI_@}" "${!SPANK_@}" "${!SBATCH_@}" "${!SLURM_@}"
 
 # program NAME SCRIPT: what a child of the plugin does.
 program() {
