@@ -8,11 +8,10 @@
 
 #include "runner/base/clock.h"
 #include "runner/base/contract.h"
+#include "runner/cli/verb_data.h"
 #include "runner/cli/verbs.h"
-#include "runner/data/build.h"
 #include "runner/data/corpus.h"
 #include "runner/data/tokenizer.h"
-#include "runner/data/tokens.h"
 
 static const char usage[] =
     "usage: koboshi data build --tokenizer T --output PREFIX [options]\n"
@@ -20,6 +19,10 @@ static const char usage[] =
     "       koboshi data inspect [--tokenizer T] PREFIX\n"
     "       koboshi data verify [--tokenizer T | --vocab N] PREFIX\n"
     "       koboshi data decode --tokenizer T [--document N] PREFIX\n"
+    "       koboshi data count --tokenizer T [options] FILE...\n"
+    "       koboshi data merge --output PREFIX PREFIX...\n"
+    "       koboshi data split --output PREFIX --shares S PREFIX\n"
+    "       koboshi data dedup-report [--tokenizer T] [--ngram N] PREFIX\n"
     "\n"
     "build    text (JSONL: a document a line; else a document a file; .gz,\n"
     "         .zst, .xz and .bz2 are unpacked; - is standard input) to\n"
@@ -40,11 +43,16 @@ static const char usage[] =
     "  --quiet             no progress\n"
     "inspect  counts, lengths, and with a tokenizer the first and last text\n"
     "verify   every entry of the index, every token under the vocabulary\n"
-    "decode   the text of document N, or of all\n";
+    "decode   the text of document N, or of all\n"
+    "count    documents and tokens of text, as build, without output\n"
+    "merge    the documents of all, one after the other\n"
+    "split    by shares of the documents, as 98,1,1: PREFIX-0, PREFIX-1...\n"
+    "dedup-report  runs of N tokens (64) that come more than once: they make\n"
+    "         losses jump\n";
 
 enum option_id { OPT_TOKENIZER = 256, OPT_OUTPUT, OPT_EOD, OPT_KEY, OPT_FORMAT,
                  OPT_INVALID, OPT_MAX_BAD, OPT_MAX_DOCUMENT, OPT_QUIET,
-                 OPT_VOCAB, OPT_DOCUMENT, OPT_WORKERS };
+                 OPT_VOCAB, OPT_DOCUMENT, OPT_WORKERS, OPT_SHARES, OPT_NGRAM };
 
 static const struct option options[] = {
     {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
@@ -59,17 +67,10 @@ static const struct option options[] = {
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"vocab", required_argument, NULL, OPT_VOCAB},
     {"document", required_argument, NULL, OPT_DOCUMENT},
+    {"shares", required_argument, NULL, OPT_SHARES},
+    {"ngram", required_argument, NULL, OPT_NGRAM},
     {"help", no_argument, NULL, 'h'},
     {0},
-};
-
-struct args {
-    struct build build;
-    const char *tokenizer;
-    int64_t vocab, document;
-    bool quiet, help;
-    char **rest;
-    int rest_n;
 };
 
 /* What progress printing remembers. */
@@ -148,6 +149,11 @@ static int take_option(struct args *a, int id, const char *value,
         return number("vocab", value, &a->vocab, err);
     case OPT_DOCUMENT:
         return number("document", value, &a->document, err);
+    case OPT_SHARES:
+        a->shares = value;
+        return 0;
+    case OPT_NGRAM:
+        return number("ngram", value, &a->run, err);
     case 'h':
         a->help = true;
         return 0;
@@ -159,7 +165,7 @@ static int take_option(struct args *a, int id, const char *value,
 /* argv[0] is the action. */
 static int take_args(int argc, char **argv, struct args *ret, struct err *err)
 {
-    struct args a = {.vocab = -1, .document = -1};
+    struct args a = {.vocab = -1, .document = -1, .run = 64};
     a.build = (struct build){.key = "text", .bad_max = 100,
                              .document_max_bytes = 64u << 20};
     int id;
@@ -216,14 +222,12 @@ static void print_progress(void *ctx, const struct build_counts *c)
         fputc('\n', stderr);
 }
 
-static int run_build(struct args *a, struct err *err)
+/* Without an output: count. */
+static int build_or_count(struct args *a, struct err *err)
 {
     struct progress progress = {.terminal = isatty(STDERR_FILENO),
                                 .next_s = 5};
     struct build_counts counts;
-    if (!a->tokenizer || !a->build.output || !a->rest_n)
-        return err_set_class(err, ERR_REQUEST,
-                             "build needs --tokenizer, --output and files");
     a->build.files = (const char *const *)a->rest;
     a->build.files_n = a->rest_n;
     if (!a->build.workers)
@@ -240,13 +244,29 @@ static int run_build(struct args *a, struct err *err)
     printf("%s: %" PRId64 " documents (%" PRId64 " empty), %" PRId64
            " tokens, %" PRId64 " bytes of text, %" PRId64 " bad documents "
            "left out, %s\n",
-           a->build.output, counts.documents, counts.empty, counts.tokens,
-           counts.text_bytes, counts.bad,
+           a->build.output ? a->build.output : "text", counts.documents,
+           counts.empty, counts.tokens, counts.text_bytes, counts.bad,
            clock_human(counts.wall_s, took, sizeof took));
     return 0;
 }
 
-static struct tokens *open_prefix(struct args *a, struct err *err)
+static int run_build(struct args *a, struct err *err)
+{
+    if (!a->tokenizer || !a->build.output || !a->rest_n)
+        return err_set_class(err, ERR_REQUEST,
+                             "build needs --tokenizer, --output and files");
+    return build_or_count(a, err);
+}
+
+static int run_count(struct args *a, struct err *err)
+{
+    if (!a->tokenizer || a->build.output || !a->rest_n)
+        return err_set_class(err, ERR_REQUEST,
+                             "count needs --tokenizer and files, no --output");
+    return build_or_count(a, err);
+}
+
+struct tokens *open_prefix(struct args *a, struct err *err)
 {
     if (a->rest_n != 1) {
         err_set_class(err, ERR_REQUEST,
@@ -380,6 +400,10 @@ static const struct {
     {"inspect", run_inspect},
     {"verify", run_verify},
     {"decode", run_decode},
+    {"count", run_count},
+    {"merge", run_merge},
+    {"split", run_split},
+    {"dedup-report", run_dedup_report},
 };
 
 int verb_data(int argc, char **argv)
@@ -403,8 +427,9 @@ int verb_data(int argc, char **argv)
         fprintf(stderr, "koboshi data: %s\n", err.msg);
         return contract_exit_code(&err);
     }
-    fprintf(stderr, "koboshi data: %s; one of build, inspect, verify, decode "
-                    "is needed (koboshi data --help)\n",
+    fprintf(stderr, "koboshi data: %s; one of build, inspect, verify, decode, "
+                    "count, merge, split, dedup-report is needed (koboshi "
+                    "data --help)\n",
             argc < 2 ? "no action" : "unknown action");
     return KB_EXIT_REQUEST;
 }

@@ -76,8 +76,10 @@ static int write_batch(struct work *w, const struct batch_docs *batch,
                 return -1;
             continue;
         }
-        if ((doc->ids_n && tokens_add(w->out, ids, (int64_t)doc->ids_n, err)) ||
-            tokens_end_document(w->out, err))
+        if (w->out &&
+            ((doc->ids_n &&
+              tokens_add(w->out, ids, (int64_t)doc->ids_n, err)) ||
+             tokens_end_document(w->out, err)))
             return -1;
         ids += doc->ids_n;
         w->counts.documents++;
@@ -239,6 +241,8 @@ static int open_ends(struct work *w, struct err *err)
                           err);
     if (!w->pool)
         return -1;
+    if (!b->output)
+        return 0;
     w->out = tokens_create(b->output, tokenizer_vocab(w->tokenizer), err);
     return w->out ? 0 : -1;
 }
@@ -253,7 +257,7 @@ int build_run(const struct build *build, struct build_counts *ret,
     if (!rc)
         rc = flush(&w, err);
     if (!rc) {
-        rc = tokens_finish(w.out, err);
+        rc = w.out ? tokens_finish(w.out, err) : 0;
         w.out = NULL;
         tell(&w, true);
     }

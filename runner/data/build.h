@@ -33,7 +33,7 @@ struct build_counts {
 
 struct build {
     const char *tokenizer;          /* as tokenizer_open takes it */
-    const char *output;             /* prefix */
+    const char *output;             /* prefix; NULL: count only */
     const char *key;                /* of JSONL */
     const char *const *files;       /* "-": standard input */
     int files_n;

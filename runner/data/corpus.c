@@ -81,3 +81,32 @@ int corpus_verify(const struct tokens *t, int64_t vocab, int64_t *ret_max,
     *ret_max = most;
     return 0;
 }
+
+static int copy_sequence(const struct tokens *t, int64_t sequence,
+                         struct ids *ids, struct tokens_writer *w,
+                         struct err *err)
+{
+    int64_t n = tokens_length(t, sequence);
+    ids->n = 0;
+    return ids_reserve(ids, (size_t)n, err) ||
+                   tokens_read(t, sequence, 0, n, INT32_MAX, ids->data, err) ||
+                   tokens_add(w, ids->data, n, err)
+               ? -1
+               : 0;
+}
+
+int corpus_copy(const struct tokens *t, int64_t first, int64_t end,
+                struct tokens_writer *w, struct err *err)
+{
+    struct ids ids = IDS_INIT;
+    int rc = 0;
+    for (int64_t d = first; d < end && !rc; d++) {
+        for (int64_t s = tokens_document_start(t, d);
+             s < tokens_document_start(t, d + 1) && !rc; s++)
+            rc = copy_sequence(t, s, &ids, w, err);
+        if (!rc)
+            rc = tokens_end_document(w, err);
+    }
+    ids_release(&ids);
+    return rc;
+}

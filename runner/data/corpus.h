@@ -27,4 +27,25 @@ int corpus_document(const struct tokens *t, int64_t document, int64_t first,
 int corpus_verify(const struct tokens *t, int64_t vocab, int64_t *ret_max,
                   struct err *err);
 
+/* Documents first .. end into w, sequence by sequence. */
+int corpus_copy(const struct tokens *t, int64_t first, int64_t end,
+                struct tokens_writer *w, struct err *err);
+
+/* ---- repeats.c -----------------------------------------------------------
+ * Runs of n tokens inside documents that come more than once. The memory is
+ * bounded: of a corpus with too many different runs a sample is kept, by their
+ * hash, so that a run is counted wherever it comes or nowhere. */
+enum { REPEATS_TOP_N = 10 };
+struct repeats {
+    int64_t n;
+    int64_t runs, repeated; /* looked at; of these, seen before */
+    int64_t one_in;         /* of the different runs is in the sample */
+    int top_n;
+    struct repeat {         /* of the most often seen, those apart */
+        int64_t times, document, at; /* first place, in tokens */
+    } top[REPEATS_TOP_N];
+};
+int corpus_repeats(const struct tokens *t, int64_t n, struct repeats *ret,
+                   struct err *err);
+
 #endif

@@ -17,6 +17,7 @@ libkb_data_a_SOURCES = \
 	runner/data/nfc.c runner/data/nfc.h runner/data/nfc_table.h \
 	runner/data/order.c runner/data/order.h \
 	runner/data/pretok.c runner/data/pretok.h \
+	runner/data/repeats.c \
 	runner/data/text.c runner/data/text.h \
 	runner/data/tokenizer.c runner/data/tokenizer.h \
 	runner/data/tok_bpe.c runner/data/tok_byte.c \

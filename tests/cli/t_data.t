@@ -49,6 +49,25 @@ got=$(koboshi data verify out)
 is $? 2 "cut tokens are seen"
 like "$got" "out.bin': has 39 bytes" "and named"
 
+# ---- token files to token files ---------------------------------------------
+koboshi data build --tokenizer byte --append-eod --output one in.jsonl >/dev/null
+koboshi data build --tokenizer byte --append-eod --output two a.txt >/dev/null
+like "$(koboshi data merge --output both one two)" "^both: 4 documents, 20 tokens" "merge"
+ok "gives the tokens of one build" cmp both.bin five.bin
+ok "and its index" cmp both.idx five.idx
+got=$(koboshi data split --output cut --shares 3,1 both)
+like "$got" "cut-1: 1 documents, 12 tokens" "split"
+ok "the first part is the first file" cmp one.idx cut-0.idx
+ok "the second the second" cmp two.bin cut-1.bin
+like "$(koboshi data count --tokenizer byte --append-eod in.jsonl a.txt)" \
+    "^text: 4 documents \(1 empty\), 20 tokens" "count"
+{ seq 1 40; echo "this comes twice"; seq 41 80; echo "this comes twice"; } |
+    koboshi data build --tokenizer byte --output twice - >/dev/null
+got=$(koboshi data dedup-report --tokenizer byte --ngram 16 twice)
+like "$got" "^twice: 1\.60 % of the runs of 16 tokens were there before" "dedup-report"
+like "$got" "2 times, first in document 0 at 109: 0 this comes twi" "shows what comes twice"
+like "$(koboshi data dedup-report --ngram 20 twice)" "^twice: 0\.00 %" "and nothing longer"
+
 # ---- mistakes ---------------------------------------------------------------
 while IFS='|' read -r words args; do
     # shellcheck disable=SC2086
@@ -65,6 +84,11 @@ cannot create '/nowhere/x|build --tokenizer byte --output /nowhere/x a.txt
 --format: unknown word: 'xml'|build --tokenizer byte --format xml --output x a.txt
 --max-bad: not a number: 'many'|build --tokenizer byte --max-bad many --output x a.txt
 decode needs --tokenizer|decode out
+merge needs --output|merge one
+split needs --output, --shares|split --output x one
+--shares: not numbers above 0.*'3,0'|split --output x --shares 3,0 one
+--ngram: must be 1|dedup-report --ngram 0 one
+count needs --tokenizer and files|count --tokenizer byte --output x a.txt
 make it with koboshi data build|verify absent
 no document 9|decode --tokenizer byte --document 9 five
 TABLE

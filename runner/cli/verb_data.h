@@ -1,0 +1,25 @@
+/* verb_data - what the files of `koboshi data` share. */
+#ifndef KB_CLI_VERB_DATA_H
+#define KB_CLI_VERB_DATA_H
+
+#include "runner/data/build.h"
+#include "runner/data/tokens.h"
+
+struct args {
+    struct build build;
+    const char *tokenizer, *shares;
+    int64_t vocab, document, run;
+    bool quiet, help;
+    char **rest;
+    int rest_n;
+};
+
+/* The one PREFIX that is asked for. NULL on error. */
+struct tokens *open_prefix(struct args *a, struct err *err);
+
+/* ---- verb_data_files.c: token files to token files and a report ---------- */
+int run_merge(struct args *a, struct err *err);
+int run_split(struct args *a, struct err *err);
+int run_dedup_report(struct args *a, struct err *err);
+
+#endif
