@@ -420,7 +420,10 @@ int verb_ckpt(int argc, char **argv)
         return KB_EXIT_REQUEST;
     }
     request.name = argc - optind == 2 ? argv[optind + 1] : NULL;
-    if (!part->run(&request, &err))
+    if (!file_exists(request.run_dir))
+        err_set_class(&err, ERR_REQUEST, "no such run directory: '%s'; give "
+                      "--run-dir", request.run_dir);
+    else if (!part->run(&request, &err))
         return KB_EXIT_DONE;
     fflush(stdout);
     fprintf(stderr, "koboshi ckpt %s: %s\n", part->name, err.msg);

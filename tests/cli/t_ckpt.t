@@ -28,6 +28,8 @@ ckpt() { timeout 60 "$koboshi" ckpt "$@" --run-dir "$dir/run" 2>&1; }
 is "$(ckpt list | awk 'NR > 1 {print $1}' | paste -sd ' ')" \
     "step-0000000004.a0001 step-0000000002.a0001" "list: newest first"
 is "$(ckpt list --json | jq -r '.[0].state')" good "list as JSON"
+timeout 60 "$koboshi" ckpt list --run-dir "$dir/nowhere" >/dev/null 2>&1
+is $? 2 "a run directory that is not there"
 is "$(ckpt show 2 --json | jq .state.step)" 2 "show a step's state"
 ok "show for people" ckpt show 4
 is "$(ckpt verify)" "step-0000000004.a0001: valid
