@@ -57,9 +57,28 @@ int catalog_digest(const char *run_dir, const char *name, char ret[33],
 /* Hugging Face's files into folder dir (made; must not hold a model yet):
  * model*.safetensors of all master/NAME as NAME, in files of at most
  * shard_bytes, the index, config.json with this config, generation_config.json.
- * bf16: rounded to nearest even, else as they are. Memory is bounded. */
+ * narrow: DT_BF16 or DT_F16, rounded to nearest even; -1: as they are. Memory
+ * is bounded. */
 int catalog_export(const char *run_dir, const char *name, const char *dir,
-                   const json_t *config, bool bf16, int64_t shard_bytes,
+                   const json_t *config, int narrow, int64_t shard_bytes,
+                   struct err *err);
+/* A tensor wanted of foreign files: the name and shape that it shall have; a
+ * file may leave out the name's first part, up to the first dot. */
+struct catalog_tensor {
+    const char *name;
+    int dims;
+    int64_t shape[2];
+};
+/* Hugging Face's safetensors (one file, or those of an index) of hf_dir as a
+ * checkpoint of step 0 and attempt 0, in float: master/NAME alone. Its state
+ * should say "moments": "zero": then a load takes absent moments for zero. Each
+ * tensor must be there once; others are refused by name but where ignored says
+ * so. The run directory (made) must not hold a checkpoint or an attempt.
+ * Memory is bounded. */
+int catalog_import(const char *run_dir, const char *hf_dir,
+                   const struct catalog_tensor *tensors, int tensors_n,
+                   bool (*ignored)(void *ctx, const char *name), void *ctx,
+                   const json_t *state, int64_t shard_bytes, char ret_name[64],
                    struct err *err);
 /* Move to ckpt/quarantine/NAME with NAME.reason beside it. */
 int catalog_quarantine(const char *run_dir, const char *name,

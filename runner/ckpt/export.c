@@ -15,6 +15,7 @@
 #include "runner/base/str.h"
 #include "runner/ckpt/catalog.h"
 #include "runner/ckpt/fill.h"
+#include "runner/ckpt/half.h"
 #include "runner/ckpt/reader.h"
 #include "runner/ckpt/safetensors.h"
 
@@ -37,7 +38,7 @@ struct export {
     unsigned char *rows; /* CHUNK_BYTES, or one row if that is larger */
 };
 
-static int list_tensors(struct export *x, bool bf16, int64_t shard_bytes,
+static int list_tensors(struct export *x, int narrow, int64_t shard_bytes,
                         struct err *err)
 {
     int64_t used = 0, largest = CHUNK_BYTES;
@@ -50,7 +51,7 @@ static int list_tensors(struct export *x, bool bf16, int64_t shard_bytes,
             continue;
         struct out_tensor *o = &x->list[x->n++];
         o->tensor = t;
-        o->dtype = bf16 && t->dtype == DT_F32 ? DT_BF16 : t->dtype;
+        o->dtype = narrow >= 0 && t->dtype == DT_F32 ? narrow : t->dtype;
         o->bytes = box_shape_count(t->dims, t->shape) *
                    st_dtype_bytes(o->dtype);
         if (used && used + o->bytes > shard_bytes) {
@@ -80,19 +81,6 @@ static void file_name(const struct export *x, int file, char dst[64])
                  x->files_n);
 }
 
-/* In place: the n floats become n bfloat16, ties to even. */
-static void to_bf16(unsigned char *p, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t v;
-        memcpy(&v, p + 4 * i, sizeof v);
-        bool nan = (v & 0x7fffffff) > 0x7f800000;
-        uint16_t out = nan ? (uint16_t)(v >> 16 | 0x40)
-                           : (uint16_t)((v + 0x7fff + (v >> 16 & 1)) >> 16);
-        memcpy(p + 2 * i, &out, sizeof out);
-    }
-}
-
 static int write_tensor(struct export *x, const struct out_tensor *o, int fd,
                         struct err *err)
 {
@@ -106,7 +94,7 @@ static int write_tensor(struct export *x, const struct out_tensor *o, int fd,
         if (fill_rows(x->from, &x->m, t, first, n, x->rows, err))
             return -1;
         if (o->dtype != t->dtype) {
-            to_bf16(x->rows, bytes / 4);
+            half_from_f32(x->rows, bytes / 4, (enum dtype)o->dtype);
             bytes /= 2;
         }
         if (file_write_all(fd, x->rows, (size_t)bytes))
@@ -215,7 +203,7 @@ static int write_all(struct export *x, const json_t *config, struct err *err)
 }
 
 int catalog_export(const char *run_dir, const char *name, const char *dir,
-                   const json_t *config, bool bf16, int64_t shard_bytes,
+                   const json_t *config, int narrow, int64_t shard_bytes,
                    struct err *err)
 {
     char from[PATH_MAX], path[PATH_MAX];
@@ -229,7 +217,7 @@ int catalog_export(const char *run_dir, const char *name, const char *dir,
     if (reader_manifest(from, name, &x.m, err))
         return -1;
     int rc = -1;
-    if (!list_tensors(&x, bf16, shard_bytes, err) &&
+    if (!list_tensors(&x, narrow, shard_bytes, err) &&
         !file_make_dirs(dir, 0777, err))
         rc = write_all(&x, config, err);
     free(x.list);

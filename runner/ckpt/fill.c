@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/base/json.h"
+#include "runner/base/str.h"
 #include "runner/ckpt/move.h"
 #include "runner/ckpt/reader.h"
 #include "runner/ckpt/safetensors.h"
@@ -73,13 +75,48 @@ static int check_tensor(const struct view *v, const struct tensor *t,
     return 0;
 }
 
+/* The rule for a checkpoint that began elsewhere (an import): it has no
+ * moments, says so, and they are zero. */
+static bool is_zero(const struct manifest *m, const struct view *v)
+{
+    return (str_starts(v->name, "exp_avg/") ||
+            str_starts(v->name, "exp_avg_sq/")) &&
+           !strcmp(json_string_or(m->state, "moments", ""), "zero");
+}
+
+static int fill_zero(const struct view *v, struct device *device,
+                     struct err *err)
+{
+    int64_t n = 1;
+    for (int i = v->dims - 1; i >= 0; i--) {
+        if (v->extent[i] > 1 && v->stride[i] != n)
+            return err_set(err, "ckpt: tensor '%s': its memory has gaps",
+                           v->name);
+        n *= v->extent[i];
+    }
+    size_t bytes = (size_t)n * (size_t)st_dtype_bytes(v->dtype);
+    if (!v->on_device || !device)
+        memset(v->ptr, 0, bytes);
+    else if (device_zero(device, v->ptr, bytes, device_stream(device, 0)) !=
+                 K_OK ||
+             device_sync(device, device_stream(device, 0)) != K_OK)
+        return err_set_class(err, ERR_GPU, "ckpt: cannot zero '%s': %s",
+                             v->name, device_error(device));
+    return 0;
+}
+
 static int list_needs(const struct manifest *m, const struct view *views,
-                      int views_n, struct needs *needs, int64_t *ret_wanted,
-                      struct err *err)
+                      int views_n, struct device *device, struct needs *needs,
+                      int64_t *ret_wanted, struct err *err)
 {
     for (int i = 0; i < views_n; i++) {
         const struct view *v = &views[i];
         const struct tensor *t = manifest_find(m, v->name);
+        if (!t && is_zero(m, v)) {
+            if (fill_zero(v, device, err))
+                return -1;
+            continue;
+        }
         if (check_tensor(v, t, err))
             return -1;
         struct need need = {.view = v,
@@ -165,7 +202,8 @@ int fill_views(const char *dir, const struct manifest *m,
     struct fill_stats sum = {0};
     if (device && device_kind(device) == DEVICE_CPU)
         device = NULL; /* its memory is ours */
-    int rc = list_needs(m, views, views_n, &needs, &sum.wanted_bytes, err);
+    int rc = list_needs(m, views, views_n, device, &needs,
+                        &sum.wanted_bytes, err);
     for (int i = 0, n; i < needs.n && !rc; i += n) {
         for (n = 1; i + n < needs.n; n++)
             if (needs.list[i + n].shard != needs.list[i].shard)

@@ -12,6 +12,7 @@ libkb_ckpt_a_SOURCES = runner/ckpt/ckpt.h runner/ckpt/catalog.h \
 	runner/ckpt/fill.c runner/ckpt/fill.h runner/ckpt/load.c \
 	runner/ckpt/fences.c runner/ckpt/fences.h \
 	runner/ckpt/catalog.c runner/ckpt/retain.c runner/ckpt/inspect.c \
-	runner/ckpt/export.c
+	runner/ckpt/export.c runner/ckpt/import.c \
+	runner/ckpt/half.c runner/ckpt/half.h
 libkb_ckpt_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 CKPT_LIBS = libkb_ckpt.a $(XXHASH_LIBS) -lpthread

@@ -1,5 +1,5 @@
 /* verb_ckpt - `koboshi ckpt`: a run's checkpoints listed, shown, verified,
- * digested and exported. */
+ * digested, exported and imported. */
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "runner/base/file.h"
 #include "runner/base/str.h"
 #include "runner/ckpt/catalog.h"
+#include "runner/cli/ckpt_import.h"
 #include "runner/cli/site.h"
 #include "runner/cli/verbs.h"
 #include "runner/model/model.h"
@@ -18,25 +19,31 @@
 static const char usage[] =
     "usage: koboshi ckpt list|show|verify|digest [--json] [--run-dir DIR] "
     "[NAME]\n"
-    "       koboshi ckpt export --hf DIR [--bf16] [--run-dir DIR] [NAME]\n"
+    "       koboshi ckpt export --hf DIR [--bf16|--f16] [--run-dir DIR] "
+    "[NAME]\n"
+    "       koboshi ckpt import --hf DIR --run-dir DIR\n"
     "\n"
     "  list     every checkpoint of the run, newest first\n"
     "  show     what one holds: step, shards, tensors, state\n"
     "  verify   read every byte and compare; without NAME, all of them\n"
     "  digest   one hash of all tensors, the same for any layout and attempt\n"
     "  export   the weights as Hugging Face's files, with config.json\n"
+    "  import   such files as step 0 of a new run, to go on training them;\n"
+    "           prints the model's keys for run.yaml (also in import.yaml)\n"
     "\n"
     "NAME is a checkpoint's name (step-0000001000.a0001), a step, or absent:\n"
     "the newest that can be used.\n"
     "  --run-dir DIR  the run directory (KOBOSHI_RUN_DIR, or the current one)\n"
     "  --json         for machines\n"
-    "  --hf DIR       export: a folder, made, that holds no model yet\n"
-    "  --bf16         export: rounded to bfloat16 (as they are: float32)\n";
+    "  --hf DIR       export: a folder, made, that holds no model yet;\n"
+    "                 import: config.json and safetensors of GPT-2, Llama,\n"
+    "                 Qwen 2, Qwen 3 or Mistral\n"
+    "  --bf16, --f16  export: rounded to 16 bits (as they are: float32)\n";
 
 struct request {
     const char *run_dir, *name; /* name may be NULL */
-    const char *hf_dir;         /* export's */
-    bool as_json, bf16;
+    const char *hf_dir;         /* export's, import's */
+    bool as_json, bf16, f16;
 };
 
 /* ---- Which one --------------------------------------------------------- */
@@ -332,6 +339,46 @@ static int copy_tokenizer(const struct plan *plan, const char *dir,
     return rc;
 }
 
+static const char *dtype_text(const struct request *r, const struct plan *plan)
+{
+    return r->bf16                           ? "bfloat16"
+           : r->f16                          ? "float16"
+           : plan->precision == PLAN_FP64 ? "float64"
+                                             : "float32";
+}
+
+/* What was imported and never trained has no run.yaml yet, but the
+ * configuration that it came with; NULL: it has none. */
+static json_t *imported_config(const struct request *r, const char *name,
+                               struct err *err)
+{
+    char path[PATH_MAX];
+    if (file_join(path, sizeof path, r->run_dir, KB_RUN_YAML, NULL) ||
+        file_exists(path))
+        return NULL;
+    json_t *v = catalog_describe(r->run_dir, name, err);
+    json_t *config = json_deep_copy(json_object_get(
+        json_object_get(json_object_get(v, "state"), "import"), "config"));
+    json_decref(v);
+    if (config) {
+        const char *key = json_object_get(config, "dtype") ? "dtype"
+                                                           : "torch_dtype";
+        json_object_set_new(config, key,
+                            json_string(r->bf16  ? "bfloat16"
+                                        : r->f16 ? "float16"
+                                                 : "float32"));
+    }
+    return config;
+}
+
+static json_t *planned_config(const struct request *r, struct plan *plan,
+                              struct err *err)
+{
+    if (read_plan(r, plan, err))
+        return NULL;
+    return model_hf_config(&plan->shape, dtype_text(r, plan), err);
+}
+
 static int run_export(const struct request *r, struct err *err)
 {
     char name[64];
@@ -342,20 +389,31 @@ static int run_export(const struct request *r, struct err *err)
         err_set_class(err, ERR_REQUEST, "where to? add --hf DIR");
     else if (!plan)
         err_set(err, "out of memory");
-    else if (!find_name(r, name, err) && !read_plan(r, plan, err) &&
-             (config = model_hf_config(&plan->shape,
-                                       r->bf16 ? "bfloat16"
-                                       : plan->precision == PLAN_FP64
-                                           ? "float64"
-                                           : "float32", err)))
-        rc = catalog_export(r->run_dir, name, r->hf_dir, config, r->bf16,
-                            HF_FILE_BYTES, err);
+    else if (!find_name(r, name, err) &&
+             ((config = imported_config(r, name, NULL)) ||
+              (config = planned_config(r, plan, err))))
+        rc = catalog_export(r->run_dir, name, r->hf_dir, config,
+                            r->bf16  ? DT_BF16
+                            : r->f16 ? DT_F16
+                                     : -1, HF_FILE_BYTES, err);
     if (!rc)
         rc = copy_tokenizer(plan, r->hf_dir, err);
     if (!rc)
         printf("%s exported to %s\n", name, r->hf_dir);
     json_decref(config);
     free(plan);
+    return rc;
+}
+
+static int run_import(const struct request *r, struct err *err)
+{
+    if (!r->hf_dir || r->name)
+        return err_set_class(err, ERR_REQUEST, "what from? give --hf DIR and "
+                             "--run-dir DIR alone");
+    struct sbuf notes = SBUF_INIT;
+    int rc = ckpt_import(r->run_dir, r->hf_dir, &notes, err);
+    fputs(notes.data, stderr);
+    sbuf_release(&notes);
     return rc;
 }
 
@@ -370,6 +428,7 @@ static const struct part {
     {"verify", run_verify},
     {"digest", run_digest},
     {"export", run_export},
+    {"import", run_import},
 };
 
 static const struct part *find_part(const char *name)
@@ -387,6 +446,7 @@ int verb_ckpt(int argc, char **argv)
         {"run-dir", required_argument, NULL, 'r'},
         {"hf", required_argument, NULL, 'f'},
         {"bf16", no_argument, NULL, 'b'},
+        {"f16", no_argument, NULL, '6'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -405,6 +465,8 @@ int verb_ckpt(int argc, char **argv)
             request.hf_dir = optarg;
         else if (id == 'b')
             request.bf16 = true;
+        else if (id == '6')
+            request.f16 = true;
         else {
             fputs(usage, id == 'h' ? stdout : stderr);
             return id == 'h' ? KB_EXIT_DONE : KB_EXIT_REQUEST;
@@ -414,13 +476,14 @@ int verb_ckpt(int argc, char **argv)
     if (!part || argc - optind > 2) {
         if (optind < argc)
             fprintf(stderr, "koboshi ckpt: '%s': not list, show, verify, "
-                            "digest or export, or too many names\n",
+                            "digest, export or import, or too many "
+                            "names\n",
                     argv[optind]);
         fputs(usage, stderr);
         return KB_EXIT_REQUEST;
     }
     request.name = argc - optind == 2 ? argv[optind + 1] : NULL;
-    if (!file_exists(request.run_dir))
+    if (part->run != run_import && !file_exists(request.run_dir))
         err_set_class(&err, ERR_REQUEST, "no such run directory: '%s'; give "
                       "--run-dir", request.run_dir);
     else if (!part->run(&request, &err))

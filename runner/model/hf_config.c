@@ -73,6 +73,17 @@ static const char *llama_class(const struct shape *s, const char **ret_type,
     return NULL;
 }
 
+/* transformers 4 reads rope_scaling, 5 rope_parameters. */
+static void put_rope_scaling(json_t *v, const struct shape *s)
+{
+    json_t *scaling = json_pack(
+        "{s:s,s:f,s:f,s:f,s:i}", "rope_type", "llama3", "factor",
+        s->rope_factor, "low_freq_factor", s->rope_low, "high_freq_factor",
+        s->rope_high, "original_max_position_embeddings", s->rope_positions);
+    json_object_update(json_object_get(v, "rope_parameters"), scaling);
+    json_object_set_new(v, "rope_scaling", scaling);
+}
+
 static json_t *llama(const struct shape *s, const char *class,
                      const char *type, const char *dtype)
 {
@@ -89,6 +100,8 @@ static json_t *llama(const struct shape *s, const char *class,
         s->rope_theta, "rope_scaling", "rope_parameters", "rope_theta",
         s->rope_theta, "rope_type", "default", "attention_dropout", 0.0,
         "torch_dtype", dtype, "bos_token_id", "eos_token_id");
+    if (v && s->rope_factor > 0)
+        put_rope_scaling(v, s);
     if (v && strcmp(type, "llama")) /* off there, but for other readers */
         json_object_set_new(v, "use_sliding_window", json_false());
     return v;

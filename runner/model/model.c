@@ -105,6 +105,19 @@ static void share_acts(struct model *m)
                     m->slots[i].layer[l].at[id] = m->shared.at[id];
 }
 
+/* Of pair i, in turns of 2 pi a token. */
+static double inv_freq(const struct shape *s, int i)
+{
+    double f = pow(s->rope_theta, -2.0 * i / s->D);
+    if (s->rope_factor <= 0)
+        return f;
+    /* waves in the positions of the first training */
+    double waves = s->rope_positions * f / (2 * 3.14159265358979323846);
+    double keep = (waves - s->rope_low) / (s->rope_high - s->rope_low);
+    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    return f * (keep + (1 - keep) / s->rope_factor);
+}
+
 static int fill_inv_freq(struct model *m, struct err *err)
 {
     const struct shape *s = m->s;
@@ -120,7 +133,7 @@ static int fill_inv_freq(struct model *m, struct err *err)
         goto out;
     }
     for (int i = 0; i < half; i++) {
-        wide[i] = pow(s->rope_theta, -2.0 * i / s->D);
+        wide[i] = inv_freq(s, i);
         narrow[i] = (float)wide[i];
     }
     enum kstatus k = device_copy_in(

@@ -11,6 +11,7 @@
 
 #include "kernels/ops.h"
 #include "runner/base/err.h"
+#include "runner/base/str.h"
 #include "kernels/view.h"
 #include "runner/comm/comm.h"
 #include "runner/plan/batch.h"
@@ -84,5 +85,22 @@ int model_decode(struct model *model, struct kv_cache *cache, int B, int T,
  * such a model. Owned by the caller. */
 json_t *model_hf_config(const struct shape *shape, const char *dtype,
                         struct err *err);
+
+/* ---- Import -------------------------------------------------------------- */
+struct hf_tensor {
+    char name[VIEW_NAME_BYTES];
+    int dims;
+    int64_t shape[2];
+};
+/* A config.json of GPT-2, Llama, Qwen 2, Qwen 3 or Mistral to a shape. Each
+ * key is used, known to be harmless, or refused by name (ERR_REQUEST). notes: a
+ * line for what training does otherwise (dropout). */
+int model_hf_shape(const json_t *config, struct shape *ret, struct sbuf *notes,
+                   struct err *err);
+/* The tensors that such a model has, under their names; count, -1: no memory.
+ * To be freed. */
+int model_hf_tensors(const struct shape *shape, struct hf_tensor **ret);
+/* Does a file hold this beside them: buffers, and a tied head's copy. */
+bool model_hf_ignored(const struct shape *shape, const char *name);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* GPT-2's matrices lie [in, out]. */
-static bool place_in_out(const struct shape *s, enum place place)
+bool place_in_out(const struct shape *s, enum place place)
 {
     return s->names == SHAPE_NAMES_GPT2 && place < P_LAYER_N &&
            !place_is_vector(place);

@@ -29,6 +29,9 @@ extern const struct part_name hf_part_names[];
 void part_rows(const struct shape *s, enum place place, enum part part,
                int *ret_first, int *ret_rows);
 
+/* The matrix lies [in, out]. */
+bool place_in_out(const struct shape *s, enum place place);
+
 /* Carves the arena, or (device NULL) counts what it would take. */
 struct carver {
     struct device *device;

@@ -34,6 +34,9 @@ void make_hash(struct making *m)
                 s->pos == SHAPE_LEARNED ? s->T_max : 0);
     sbuf_printf(&text, "numbers %.17g %.17g %.17g\n", s->rope_theta,
                 s->norm_eps, s->init_std);
+    if (s->rope_factor > 0)
+        sbuf_printf(&text, "rope %.17g %.17g %.17g %d\n", s->rope_factor,
+                    s->rope_low, s->rope_high, s->rope_positions);
     sbuf_printf(&text, "parts %d %d %d %d %d %d\n", s->bias_qkv, s->bias_o,
                 s->bias_ffn, s->bias_norm, s->tied, s->qk_norm);
     sbuf_printf(&text, "batch %d %d\n", plan->seq_len, plan->global_batch);

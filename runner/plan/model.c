@@ -84,6 +84,27 @@ static void take_parts(struct making *m)
         s->bias_norm = false;
 }
 
+/* As Llama 3.1 does it, or not at all. */
+static void take_rope_scaling(struct making *m)
+{
+    const struct conf *conf = m->conf;
+    struct shape *s = &m->plan->shape;
+    if (strcmp(conf_text(conf, "model.rope_scaling"), "llama3"))
+        return;
+    if (s->pos != SHAPE_ROPE) {
+        refuse(m, "model.rope_scaling", "this model has no RoPE; give none, or "
+               "model.position: rope");
+        return;
+    }
+    s->rope_factor = conf_real(conf, "model.rope_factor");
+    s->rope_low = conf_real(conf, "model.rope_low");
+    s->rope_high = conf_real(conf, "model.rope_high");
+    s->rope_positions = (int)conf_int(conf, "model.rope_positions");
+    if (s->rope_high <= s->rope_low)
+        refuse(m, "model.rope_high", "%g is not above model.rope_low %g",
+               s->rope_high, s->rope_low);
+}
+
 static void derive(struct making *m)
 {
     struct shape *s = &m->plan->shape;
@@ -184,6 +205,7 @@ void make_model(struct making *m)
         return;
     }
     take_parts(m);
+    take_rope_scaling(m);
     derive(m);
     check_heads(m);
     check_names(m);

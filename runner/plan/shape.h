@@ -25,6 +25,11 @@ struct shape {
     int L, C, H, K, D, F, V, Vp;
     int T_max;             /* learned positions, or the longest trained */
     double rope_theta;
+    /* Llama 3.1's longer wave lengths: those above rope_positions / rope_low
+     * tokens are stretched rope_factor times, those below rope_positions /
+     * rope_high not, and in between by degrees. factor 0: none are. */
+    double rope_factor, rope_low, rope_high;
+    int rope_positions;
     double norm_eps;
     bool bias_qkv, bias_o, bias_ffn, bias_norm; /* norm bias: LayerNorm only */
     bool tied;             /* head is the embedding */

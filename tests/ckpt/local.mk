@@ -6,3 +6,5 @@ tests_ckpt_test_ckpt_LDADD = $(ckpt_test_libs)
 check_PROGRAMS += tests/ckpt/test_bad tests/ckpt/test_catalog
 tests_ckpt_test_bad_LDADD = $(ckpt_test_libs)
 tests_ckpt_test_catalog_LDADD = $(ckpt_test_libs)
+check_PROGRAMS += tests/ckpt/test_import
+tests_ckpt_test_import_LDADD = $(ckpt_test_libs)
