@@ -20,12 +20,18 @@ libkb_data_a_SOURCES = \
 	runner/data/repeats.c \
 	runner/data/text.c runner/data/text.h \
 	runner/data/tokenizer.c runner/data/tokenizer.h \
+	runner/data/sentencepiece.h \
 	runner/data/tok_bpe.c runner/data/tok_byte.c \
+	runner/data/tok_sentencepiece.c \
 	runner/data/tokens.c runner/data/tokens.h \
 	runner/data/tokens_file.h runner/data/tokens_write.c \
 	runner/data/twister.c runner/data/twister.h \
 	runner/data/unicode_table.h \
 	runner/data/windows.c runner/data/windows.h
+if HAVE_SENTENCEPIECE
+libkb_data_a_SOURCES += runner/data/sentencepiece.cc
+endif
 libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-DATA_LIBS = libkb_data.a libkb_plan.a $(BASE_LIBS) -lpthread
+DATA_LIBS = libkb_data.a libkb_plan.a $(BASE_LIBS) $(SENTENCEPIECE_LIBS) \
+	-lpthread
 EXTRA_DIST += runner/data/nfc_table.awk runner/data/unicode_table.awk

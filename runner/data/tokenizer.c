@@ -9,6 +9,7 @@
 
 static const struct tokenizer_kind *const kinds[] = {
     &tok_byte,
+    &tok_sentencepiece, /* before: tokenizer.model may be tiktoken's */
     &tok_bpe,
 };
 
@@ -22,7 +23,8 @@ struct tokenizer *tokenizer_open(const char *name, struct err *err)
         err_set_class(err, ERR_REQUEST,
                       "data: no such tokenizer: '%s'; give byte, a folder or "
                       "file of a tokenizer (tokenizer.json, vocab.json with "
-                      "merges.txt, cl100k_base.tiktoken)", name);
+                      "merges.txt, cl100k_base.tiktoken, SentencePiece's "
+                      ".model)", name);
         return NULL;
     }
     struct tokenizer *t = calloc(1, sizeof *t);

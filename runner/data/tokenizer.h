@@ -71,5 +71,6 @@ struct tokenizer {
 
 extern const struct tokenizer_kind tok_byte;
 extern const struct tokenizer_kind tok_bpe;
+extern const struct tokenizer_kind tok_sentencepiece;
 
 #endif

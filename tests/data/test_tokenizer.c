@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "tests/data/scratch.h"
 #include "tests/tap.h"
 
 static void test_byte(void)
@@ -40,5 +41,11 @@ int main(void)
     test_byte();
     ok(!tokenizer_open("bite", &err) && err.class == ERR_REQUEST,
        "an unknown tokenizer is refused");
+    static const char bad[] = "\n\x05""bad";
+    scratch_write(scratch("bad.model"), bad, sizeof bad - 1);
+    err = ERR_INIT;
+    ok(!tokenizer_open(scratch("bad.model"), &err) &&
+           err.class == ERR_REQUEST && strstr(err.msg, "bad.model"),
+       "a .model that is cut is refused");
     return tap_done();
 }

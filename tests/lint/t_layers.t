@@ -60,6 +60,7 @@ pmix.*\.h:              runner/comm/ tests/cluster/pmix_hello.c
 cuda[^>]*\.h|cublas[^>]*\.h|cudnn[^>]*\.h: kernels/ runner/comm/comm_nccl.c health/active/ tests/gpu/
 nvml\.h:                health/
 jansson\.h:             runner/ health/
+sentencepiece_.*\.h:     runner/data/sentencepiece.cc
 yaml\.h:                runner/base/
 slurm/spank\.h:         spank/ tests/spank/
 slurm/slurm\.h:         spank/ runner/supervise/ runner/cli/
