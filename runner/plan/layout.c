@@ -43,11 +43,17 @@ static void check_degrees(struct making *m)
                    (long long)conf_int(m->conf, keys[i]));
 }
 
-/* It costs no more bytes on the wire than to add all gradients everywhere. */
+/* It costs no more bytes on the wire than to add all gradients everywhere. On
+ * GPUs only when asked: there the gathering after the update is not hidden
+ * behind the next forward yet. Memory has no say: what one rank sees of it
+ * another may not, and all must decide alike. */
 static void make_shards(struct making *m)
 {
+    struct plan *plan = m->plan;
     const char *said = conf_text(m->conf, "parallel.shard_optimizer");
-    m->plan->shard_optimizer = m->plan->data > 1 && strcmp(said, "false");
+    bool wanted = strcmp(said, "auto") ? !strcmp(said, "true")
+                                       : plan->device == PLAN_CPU;
+    plan->shard_optimizer = plan->data > 1 && wanted;
 }
 
 void make_layout(struct making *m)

@@ -201,10 +201,13 @@ static bool fits_recomputed(const struct plan *plan, int64_t limit)
     return trial.memory_bytes <= limit;
 }
 
-static bool fits_sharded(const struct plan *plan, int64_t limit)
+static bool fits_sharded(const struct plan *plan, bool recomputed,
+                         int64_t limit)
 {
     struct plan trial = *plan;
     trial.shard_optimizer = plan->data > 1;
+    if (recomputed)
+        trial.recompute = PLAN_RECOMPUTE_FULL;
     plan_memory(&trial);
     return trial.memory_bytes <= limit;
 }
@@ -241,9 +244,9 @@ void make_memory(struct making *m)
         return;
     }
     int fits = fitting_micro_batch(plan, limit);
-    if (!plan->shard_optimizer && fits_sharded(plan, limit))
+    if (!plan->shard_optimizer && fits_sharded(plan, false, limit))
         refuse(m, "parallel.shard_optimizer", "a rank needs %s and has %s; "
-               "give auto", need, have);
+               "give true", need, have);
     else if (fits)
         refuse(m, "train.micro_batch", "a rank needs %s and has %s; give %d%s",
                need, have, fits,
@@ -252,6 +255,9 @@ void make_memory(struct making *m)
     else if (fits_recomputed(plan, limit))
         refuse(m, "train.recompute", "a rank needs %s and has %s; give full",
                need, have);
+    else if (!plan->shard_optimizer && fits_sharded(plan, true, limit))
+        refuse(m, "parallel.shard_optimizer", "a rank needs %s and has %s; "
+               "give true, and train.recompute: full", need, have);
     else
         refuse(m, "model.layers", "a rank needs %s and has %s, whatever the "
                "micro-batch; take a smaller model or more memory", need, have);

@@ -201,8 +201,8 @@ const struct conf_row plan_rows[] = {
     CHOICE("parallel.shard_optimizer", "auto", "auto|true|false",
            "use_distributed_optimizer|zero|zero_stage|zero_optimization|fsdp",
            "each data parallel rank keeps its part of master weights and "
-           "moments, instead of all; auto: where there are several. The bits "
-           "are the same"),
+           "moments, instead of all; auto: where there are several, on CPUs. "
+           "There the bits are the same"),
     INT("parallel.ranks_per_node", "", 1, 1024, "ranks",
         "nproc_per_node|gpus_per_node|ntasks_per_node|num_gpus",
         "ranks on a node; unset: one a GPU, or one a node without"),

@@ -127,13 +127,18 @@ static void test_owned(void)
         }
         ok(good, "more ranks own less each, and all of it together");
     }
-    make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n", 8);
+    make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n"
+         "parallel.shard_optimizer: true\n", 8);
     ok(plan.shard_optimizer && row("optimizer") < plan.params_n * 12 / 7,
        "8 ranks: %lld bytes of %lld", (long long)row("optimizer"),
        (long long)plan.params_n * 12);
     is_int(row("optimizer") / 12, plan.owned_n, "the row is what is owned");
+    make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n", 8);
+    is_int(plan.owned_n, plan.params_n, "GPUs, not asked for: all");
+    make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n", 0);
+    ok(plan.shard_optimizer, "CPUs: by itself");
     make("llama-1b", "parallel.data: 8\ntrain.global_batch: 8\n"
-         "parallel.shard_optimizer: false\n", 8);
+         "parallel.shard_optimizer: false\n", 0);
     is_int(plan.owned_n, plan.params_n, "switched off: all");
 }
 
