@@ -20,6 +20,8 @@ static const char usage[] =
     "       koboshi data verify [--tokenizer T | --vocab N] PREFIX\n"
     "       koboshi data decode --tokenizer T [--document N] PREFIX\n"
     "       koboshi data count --tokenizer T [options] FILE...\n"
+    "       koboshi data train-tokenizer --output FILE --vocab N\n"
+    "                          [--pattern P] FILE...\n"
     "       koboshi data merge --output PREFIX PREFIX...\n"
     "       koboshi data split --output PREFIX --shares S PREFIX\n"
     "       koboshi data dedup-report [--tokenizer T] [--ngram N] PREFIX\n"
@@ -46,6 +48,8 @@ static const char usage[] =
     "verify   every entry of the index, every token under the vocabulary\n"
     "decode   the text of document N, or of all\n"
     "count    documents and tokens of text, as build, without output\n"
+    "train-tokenizer  a byte-level BPE of N tokens, as tokenizer.json, with\n"
+    "         the pattern gpt2, llama3 or qwen2 (llama3)\n"
     "merge    the documents of all, one after the other\n"
     "split    by shares of the documents, as 98,1,1: PREFIX-0, PREFIX-1...\n"
     "dedup-report  runs of N tokens (64) that come more than once: they make\n"
@@ -53,7 +57,8 @@ static const char usage[] =
 
 enum option_id { OPT_TOKENIZER = 256, OPT_OUTPUT, OPT_EOD, OPT_KEY, OPT_FORMAT,
                  OPT_INVALID, OPT_MAX_BAD, OPT_MAX_DOCUMENT, OPT_QUIET,
-                 OPT_VOCAB, OPT_DOCUMENT, OPT_WORKERS, OPT_SHARES, OPT_NGRAM };
+                 OPT_VOCAB, OPT_DOCUMENT, OPT_WORKERS, OPT_SHARES, OPT_NGRAM,
+                 OPT_PATTERN };
 
 static const struct option options[] = {
     {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
@@ -69,6 +74,7 @@ static const struct option options[] = {
     {"vocab", required_argument, NULL, OPT_VOCAB},
     {"document", required_argument, NULL, OPT_DOCUMENT},
     {"shares", required_argument, NULL, OPT_SHARES},
+    {"pattern", required_argument, NULL, OPT_PATTERN},
     {"ngram", required_argument, NULL, OPT_NGRAM},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -153,6 +159,9 @@ static int take_option(struct args *a, int id, const char *value,
     case OPT_SHARES:
         a->shares = value;
         return 0;
+    case OPT_PATTERN:
+        a->pattern = value;
+        return 0;
     case OPT_NGRAM:
         return number("ngram", value, &a->run, err);
     case 'h':
@@ -166,7 +175,8 @@ static int take_option(struct args *a, int id, const char *value,
 /* argv[0] is the action. */
 static int take_args(int argc, char **argv, struct args *ret, struct err *err)
 {
-    struct args a = {.vocab = -1, .document = -1, .run = 64};
+    struct args a = {.vocab = -1, .document = -1, .run = 64,
+                     .pattern = "llama3"};
     a.build = (struct build){.key = "text", .bad_max = 100,
                              .document_max_bytes = 64u << 20};
     int id;
@@ -405,6 +415,7 @@ static const struct {
     {"merge", run_merge},
     {"split", run_split},
     {"dedup-report", run_dedup_report},
+    {"train-tokenizer", run_train_tokenizer},
 };
 
 int verb_data(int argc, char **argv)
@@ -429,8 +440,8 @@ int verb_data(int argc, char **argv)
         return contract_exit_code(&err);
     }
     fprintf(stderr, "koboshi data: %s; one of build, inspect, verify, decode, "
-                    "count, merge, split, dedup-report is needed (koboshi "
-                    "data --help)\n",
+                    "count, merge, split, dedup-report, train-tokenizer is "
+                    "needed (koboshi data --help)\n",
             argc < 2 ? "no action" : "unknown action");
     return KB_EXIT_REQUEST;
 }

@@ -7,7 +7,7 @@
 
 struct args {
     struct build build;
-    const char *tokenizer, *shares;
+    const char *tokenizer, *shares, *pattern;
     int64_t vocab, document, run;
     bool quiet, help;
     char **rest;
@@ -21,5 +21,6 @@ struct tokens *open_prefix(struct args *a, struct err *err);
 int run_merge(struct args *a, struct err *err);
 int run_split(struct args *a, struct err *err);
 int run_dedup_report(struct args *a, struct err *err);
+int run_train_tokenizer(struct args *a, struct err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* verb_data_files - merge, split and dedup-report of `koboshi data`. */
+/* verb_data_files - merge, split, dedup-report and train-tokenizer of
+ * `koboshi data`. */
 #include "runner/cli/verb_data.h"
 
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 
 #include "runner/base/str.h"
 #include "runner/data/corpus.h"
+#include "runner/data/learn.h"
 #include "runner/data/tokenizer.h"
 
 /* Megatron's width of a token file as a vocabulary that gives it. */
@@ -180,4 +182,27 @@ int run_dedup_report(struct args *a, struct err *err)
     tokenizer_close(tok);
     tokens_close(t);
     return rc;
+}
+
+/* ---- train-tokenizer ---------------------------------------------------- */
+
+int run_train_tokenizer(struct args *a, struct err *err)
+{
+    struct learn_counts counts;
+    if (!a->build.output || !a->rest_n || a->vocab < 0 ||
+        a->vocab > INT32_MAX)
+        return err_set_class(err, ERR_REQUEST, "train-tokenizer needs "
+                             "--output, --vocab and files");
+    struct learn learn = {
+        .files = (const char *const *)a->rest, .files_n = a->rest_n,
+        .key = a->build.key, .pattern = a->pattern,
+        .vocab = (int32_t)a->vocab, .output = a->build.output,
+        .document_max_bytes = a->build.document_max_bytes,
+    };
+    if (learn_run(&learn, &counts, err))
+        return -1;
+    printf("%s: %d tokens, of %" PRId64 " bytes of text with %" PRId64
+           " different pieces\n", learn.output, counts.vocab,
+           counts.text_bytes, counts.pieces);
+    return 0;
 }

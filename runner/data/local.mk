@@ -14,6 +14,7 @@ libkb_data_a_SOURCES = \
 	runner/data/data.c runner/data/data.h \
 	runner/data/input.c runner/data/input.h \
 	runner/data/jsonl.c runner/data/jsonl.h \
+	runner/data/learn.c runner/data/learn.h runner/data/learn_bpe.c \
 	runner/data/nfc.c runner/data/nfc.h runner/data/nfc_table.h \
 	runner/data/order.c runner/data/order.h \
 	runner/data/pretok.c runner/data/pretok.h \

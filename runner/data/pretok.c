@@ -178,19 +178,28 @@ size_t pretok_next(enum pretok pretok, const char *p, const char *end)
     }
 }
 
-enum pretok pretok_of_regex(const char *regex)
-{
 #define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-    static const struct {
-        const char *regex;
-        enum pretok pretok;
-    } known[] = {
-        {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
-         "|\\s+(?!\\S)|\\s+", PRETOK_GPT2},
-        {HEAD "\\p{N}{1,3}" TAIL, PRETOK_LLAMA3},
-        {HEAD "\\p{N}" TAIL, PRETOK_QWEN2},
-    };
+static const struct {
+    const char *regex;
+    enum pretok pretok;
+} known[] = {
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
+     "|\\s+(?!\\S)|\\s+", PRETOK_GPT2},
+    {HEAD "\\p{N}{1,3}" TAIL, PRETOK_LLAMA3},
+    {HEAD "\\p{N}" TAIL, PRETOK_QWEN2},
+};
+
+const char *pretok_regex(enum pretok pretok)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].pretok == pretok)
+            return known[i].regex;
+    return NULL;
+}
+
+enum pretok pretok_of_regex(const char *regex)
+{
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(regex, known[i].regex))
             return known[i].pretok;

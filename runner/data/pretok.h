@@ -23,5 +23,7 @@ enum pretok { PRETOK_GPT2, PRETOK_LLAMA3, PRETOK_QWEN2, PRETOK_CL100K,
 size_t pretok_next(enum pretok pretok, const char *p, const char *end);
 /* The expression as tokenizer.json has it, to its kind; PRETOK_N: unknown. */
 enum pretok pretok_of_regex(const char *regex);
+/* And back; NULL: tokenizer.json has none for it. */
+const char *pretok_regex(enum pretok pretok);
 
 #endif

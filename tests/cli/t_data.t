@@ -68,6 +68,15 @@ like "$got" "^twice: 1\.60 % of the runs of 16 tokens were there before" "dedup-
 like "$got" "2 times, first in document 0 at 109: 0 this comes twi" "shows what comes twice"
 like "$(koboshi data dedup-report --ngram 20 twice)" "^twice: 0\.00 %" "and nothing longer"
 
+# ---- train-tokenizer --------------------------------------------------------
+seq 1 3 900 >numbers.txt
+like "$(koboshi data train-tokenizer --vocab 300 --pattern gpt2 --output learnt.json numbers.txt)" \
+    "^learnt.json: 300 tokens" "train-tokenizer"
+koboshi data build --tokenizer learnt.json --append-eod --output learnt numbers.txt >/dev/null
+like "$(koboshi data verify --tokenizer learnt.json learnt)" "the largest is 299" "ends with the end of a document"
+is "$(koboshi data decode --tokenizer learnt.json learnt | sed 's/<|endoftext|>//' | cksum)" "$(cksum <numbers.txt)" \
+    "and gives text back"
+
 # ---- mistakes ---------------------------------------------------------------
 while IFS='|' read -r words args; do
     # shellcheck disable=SC2086
@@ -84,6 +93,8 @@ cannot create '/nowhere/x|build --tokenizer byte --output /nowhere/x a.txt
 --format: unknown word: 'xml'|build --tokenizer byte --format xml --output x a.txt
 --max-bad: not a number: 'many'|build --tokenizer byte --max-bad many --output x a.txt
 decode needs --tokenizer|decode out
+no such pattern: 'x'|train-tokenizer --pattern x --vocab 300 --output y a.txt
+a vocabulary of 256|train-tokenizer --vocab 256 --output y a.txt
 merge needs --output|merge one
 split needs --output, --shares|split --output x one
 --shares: not numbers above 0.*'3,0'|split --output x --shares 3,0 one

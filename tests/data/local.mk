@@ -4,7 +4,8 @@ data_tests = tests/data/test_bpe tests/data/test_build tests/data/test_data \
 	tests/data/test_pretok \
 	tests/data/test_tok_bpe tests/data/test_tokenizer \
 	tests/data/test_tokens
-EXTRA_DIST += tests/data/compare_sentencepiece.py \
+EXTRA_DIST += tests/data/compare_learning.py \
+	tests/data/compare_sentencepiece.py \
 	tests/data/compare_tokenizers.py tests/data/scratch.h \
 	tests/cli/t_data.t tests/cli/t_import.t
 check_PROGRAMS += $(data_tests)

@@ -42,7 +42,7 @@ runner/serve:     serve.h sample.h
 runner/ckpt:      ckpt.h catalog.h
 runner/optim:     optim.h
 runner/model:     model.h
-runner/data:      data.h tokenizer.h tokens.h build.h corpus.h tokens.h
+runner/data:      data.h tokenizer.h tokens.h build.h corpus.h learn.h tokens.h
 runner/comm:      comm.h
 runner/plan:      plan.h shape.h batch.h sizes.h
 runner/journal:   journal.h chronicle.h mlflow.h notice.h
