@@ -9,3 +9,6 @@ tests_train_test_report_SOURCES = tests/train/test_report.c \
 tests_train_test_report_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_train_test_report_LDADD = $(BASE_LIBS)
 tests_serve_test_sample_LDADD = libkb_serve.a $(BASE_LIBS)
+# for tests/parity/hf_logits.py, by hand
+check_PROGRAMS += tests/parity/hf_logits
+tests_parity_hf_logits_LDADD = $(SERVE_LIBS)
