@@ -41,6 +41,7 @@
 #define KB_RUN_YAML "run.yaml"
 #define KB_ATTEMPTS_DIR "attempts"
 #define KB_ATTEMPT_FMT "attempts/%04d"       /* attempt number, from 1 */
+#define KB_CLAIM_JSON "claim.json"           /* in the attempt: whose it is */
 #define KB_START_JSON "start.json"           /* in the attempt */
 #define KB_JOURNAL "journal.jsonl"           /* in the attempt: supervisor */
 #define KB_METRICS "metrics.jsonl"           /* in the attempt: rank 0 */

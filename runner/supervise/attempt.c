@@ -66,10 +66,13 @@ static void past_load(const char *run_dir, struct past_attempt *p)
 {
     json_t *start = load(run_dir, p->number, KB_START_JSON);
     json_t *verdict = load(run_dir, p->number, KB_VERDICT);
+    json_t *claim = load(run_dir, p->number, KB_CLAIM_JSON);
+    const json_t *whose = start ? start : claim;
+    p->claimed = claim != NULL;
     p->started = start != NULL;
     p->judged = verdict != NULL;
-    p->job = (uint32_t)json_i64_or(start, "job", 0);
-    p->restart_count = (int)json_i64_or(start, "restart_count", -1);
+    p->job = (uint32_t)json_i64_or(whose, "job", 0);
+    p->restart_count = (int)json_i64_or(whose, "restart_count", -1);
     p->start_s = json_double_or(start, "time", 0);
     p->end_s = json_double_or(verdict, "time", 0);
     p->counted = json_is_true(json_object_get(verdict, "counted"));
@@ -80,6 +83,7 @@ static void past_load(const char *run_dir, struct past_attempt *p)
     str_copy(p->node, sizeof p->node, json_string_or(verdict, "node", ""));
     str_copy(p->signature, sizeof p->signature,
              json_string_or(verdict, "signature", ""));
+    json_decref(claim);
     json_decref(start);
     json_decref(verdict);
 }
@@ -137,35 +141,6 @@ void history_release(struct history *history)
 
 /* ---- This attempt ------------------------------------------------------- */
 
-int attempt_begin(const char *run_dir, int at_least, int *ret_number,
-                  struct err *err)
-{
-    char path[PATH_MAX];
-    if (file_join(path, sizeof path, run_dir, KB_ATTEMPTS_DIR, err) ||
-        file_make_dirs(path, 0700, err))
-        return -1;
-    for (int number = at_least; number <= ATTEMPTS_MAX; number++) {
-        if (attempt_path(run_dir, number, "", path, sizeof path, err))
-            return -1;
-        if (mkdir(path, 0700)) {
-            if (errno == EEXIST)
-                continue;
-            return err_set_errno(err, "attempt: cannot make '%s'", path);
-        }
-        if (attempt_path(run_dir, number, KB_ATTEMPT_LOGS_DIR, path,
-                         sizeof path, err) ||
-            file_make_dirs(path, 0700, err) ||
-            attempt_path(run_dir, number, KB_ATTEMPT_HEALTH_DIR, path,
-                         sizeof path, err) ||
-            file_make_dirs(path, 0700, err))
-            return -1;
-        *ret_number = number;
-        return 0;
-    }
-    return err_set(err, "attempt: more than %d attempts in '%s'", ATTEMPTS_MAX,
-                   run_dir);
-}
-
 static json_t *names_json(const char *const *names, int n)
 {
     json_t *list = json_array();
@@ -185,6 +160,55 @@ static int save(const char *run_dir, int number, const char *name,
         rc = json_save_path(record, path, 0600, err);
     json_decref(record);
     return rc;
+}
+
+static int make_folder(const char *run_dir, int number, const char *name,
+                       struct err *err)
+{
+    char path[PATH_MAX];
+    return attempt_path(run_dir, number, name, path, sizeof path, err) ||
+                   file_make_dirs(path, 0700, err)
+               ? -1
+               : 0;
+}
+
+int attempt_begin(const char *run_dir, int at_least, uint32_t job,
+                  int restart_count, int *ret_number, struct err *err)
+{
+    char path[PATH_MAX];
+    if (file_join(path, sizeof path, run_dir, KB_ATTEMPTS_DIR, err) ||
+        file_make_dirs(path, 0700, err))
+        return -1;
+    for (int number = at_least; number <= ATTEMPTS_MAX; number++) {
+        if (attempt_path(run_dir, number, "", path, sizeof path, err))
+            return -1;
+        if (mkdir(path, 0700)) {
+            if (errno == EEXIST)
+                continue;
+            return err_set_errno(err, "attempt: cannot make '%s'", path);
+        }
+        *ret_number = number;
+        return save(run_dir, number, KB_CLAIM_JSON,
+                    json_pack("{s:I, s:i}", "job", (json_int_t)job,
+                              "restart_count", restart_count), err) ||
+                       make_folder(run_dir, number, KB_ATTEMPT_LOGS_DIR, err) ||
+                       make_folder(run_dir, number, KB_ATTEMPT_HEALTH_DIR, err)
+                   ? -1
+                   : 0;
+    }
+    return err_set(err, "attempt: more than %d attempts in '%s'", ATTEMPTS_MAX,
+                   run_dir);
+}
+
+void attempt_withdraw(const char *run_dir, int number)
+{
+    static const char *const made[] = {KB_ATTEMPT_LOGS_DIR,
+                                       KB_ATTEMPT_HEALTH_DIR, KB_CLAIM_JSON,
+                                       ""};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (!attempt_path(run_dir, number, made[i], path, sizeof path, NULL))
+            remove(path);
 }
 
 int attempt_start_write(const char *run_dir, int number,

@@ -1,7 +1,8 @@
 /* attempt - the attempts of a run on disk: fence, start, verdict, history.
  *
  * attempts/NNNN is made by mkdir, which one process alone can do: the number is
- * the fence. start.json stands before ranks start, verdict.json when it is
+ * the fence. claim.json names the job that made it, at once, so that two jobs
+ * that begin together see each other; start.json stands before ranks start, verdict.json when it is
  * known how the attempt ended. Nothing else is remembered anywhere: budgets and
  * exclusions are worked out from these files.
  */
@@ -18,7 +19,7 @@
 
 struct past_attempt {
     int number;
-    bool started, judged;  /* start.json, verdict.json are there */
+    bool claimed, started, judged; /* claim, start, verdict are there */
     bool counted;          /* against the restart budget */
     uint32_t job;
     int restart_count;
@@ -37,9 +38,11 @@ struct history {
 int history_load(const char *run_dir, struct history *ret, struct err *err);
 void history_release(struct history *history);
 
-/* Makes the next attempt's folder (and logs/, health/ in it). */
-int attempt_begin(const char *run_dir, int at_least, int *ret_number,
-                  struct err *err);
+/* Makes the next attempt's folder (with claim.json, logs/, health/ in it). */
+int attempt_begin(const char *run_dir, int at_least, uint32_t job,
+                  int restart_count, int *ret_number, struct err *err);
+/* Takes back one that was only begun. */
+void attempt_withdraw(const char *run_dir, int number);
 /* Nodes and spares are names; checkpoints: those that it may go on from, by
  * resume: auto | fresh | STEP. */
 struct attempt_start {

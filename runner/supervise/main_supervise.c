@@ -91,8 +91,10 @@ out:
 
 static int begin(struct sup *sup, struct err *err)
 {
-    if (attempt_begin(sup->run_dir, sup->history.newest + 1, &sup->attempt,
-                      err) ||
+    if (attempt_begin(sup->run_dir, sup->history.newest + 1,
+                      (uint32_t)sup->facts.job, sup->job.restart_count,
+                      &sup->attempt, err) ||
+        sup_claim(sup, err) ||
         attempt_path(sup->run_dir, sup->attempt, KB_ATTEMPT_LOGS_DIR
                      "/train.log", sup->log_path, sizeof sup->log_path, err))
         return -1;
@@ -220,13 +222,20 @@ static int record(struct sup *sup, const struct diagnosis *d,
 /* ---- The supervisor ------------------------------------------------------ */
 
 /* A supervisor that was cut off or frozen may wake to find that the run went
- * on without it: then a newer attempt is there, and nothing is its to judge. */
+ * on without it: then a newer attempt is there, and nothing is its to judge.
+ * One that another job only began is about to be withdrawn. */
 static bool superseded(const struct sup *sup)
 {
     struct history now = {0};
     if (history_load(sup->run_dir, &now, NULL))
         return false;
-    bool newer = now.newest > sup->attempt;
+    bool newer = false;
+    for (int i = 0; i < now.n; i++) {
+        const struct past_attempt *p = &now.past[i];
+        bool refused = p->claimed && !p->started &&
+                       p->job != (uint32_t)sup->facts.job;
+        newer = newer || (p->number > sup->attempt && !refused);
+    }
     history_release(&now);
     return newer;
 }

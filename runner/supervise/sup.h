@@ -144,6 +144,9 @@ void sup_close(struct sup *sup);
 /* fresh and STEP are for the first start of a job; later ones go on from it.
  * Returns "auto", "fresh" or the step. */
 const char *sup_resume_mode(const struct sup *sup);
+/* The attempt was begun: did another job begin one just before? Then it is
+ * withdrawn and the run is that job's. */
+int sup_claim(struct sup *sup, struct err *err);
 void sup_set_end(struct sup *sup, const struct ctl_job *job);
 
 /* ---- sup_pump.c --------------------------------------------------------- */

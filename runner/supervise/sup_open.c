@@ -18,6 +18,8 @@
 #include "runner/ckpt/catalog.h"
 #include "runner/data/tokenizer.h"
 
+#define NAMELESS_S 3.0 /* from an attempt's folder to its claim, at most */
+
 /* ---- Plan --------------------------------------------------------------- */
 
 /* The core that OpenBLAS chooses decides the last bits of every product. The
@@ -190,7 +192,7 @@ static void judge_orphans(struct sup *sup)
 {
     for (int i = 0; i < sup->history.n; i++) {
         struct past_attempt *p = &sup->history.past[i];
-        if (p->judged || !p->started)
+        if (p->judged || !(p->started || p->claimed))
             continue;
         struct diagnosis d;
         struct decision decision = {.action = ACTION_RELAUNCH};
@@ -228,12 +230,15 @@ static void bar_known_bad(struct sup *sup)
     }
 }
 
-/* The same run directory in use by another job that still runs? */
-static int refuse_second_user(struct sup *sup, struct err *err)
+/* The same run directory in use by another job that still lives? Slurm says. */
+static int refuse_second_user(const struct sup *sup, const struct history *h,
+                              struct err *err)
 {
-    for (int i = sup->history.n - 1; i >= 0; i--) {
-        const struct past_attempt *p = &sup->history.past[i];
-        if (p->judged || !p->started || p->job == (uint32_t)sup->facts.job)
+    for (int i = h->n - 1; i >= 0; i--) {
+        const struct past_attempt *p = &h->past[i];
+        if (p->judged || !(p->started || p->claimed) ||
+            p->job == (uint32_t)sup->facts.job ||
+            (sup->attempt && p->number > sup->attempt))
             continue;
         struct ctl_job other;
         struct err why = ERR_INIT;
@@ -255,6 +260,39 @@ static int refuse_second_user(struct sup *sup, struct err *err)
                 sup->run_dir, p->job, p->number);
     }
     return 0;
+}
+
+/* One that was made by now, and does not say yet whose it is. */
+static bool any_nameless(const struct history *h, int from, int to)
+{
+    for (int i = 0; i < h->n; i++) {
+        const struct past_attempt *p = &h->past[i];
+        if (p->number >= from && p->number < to && !p->claimed && !p->started &&
+            !p->judged)
+            return true;
+    }
+    return false;
+}
+
+/* Two that begin together take different numbers: the lower one goes on. */
+int sup_claim(struct sup *sup, struct err *err)
+{
+    int seen = sup->history.newest;
+    double until = clock_mono_s() + NAMELESS_S;
+    struct history now = {0};
+    for (;;) {
+        history_release(&now);
+        if (history_load(sup->run_dir, &now, err))
+            return -1;
+        if (!any_nameless(&now, seen, sup->attempt) || clock_mono_s() > until)
+            break;
+        clock_sleep_s(0.1);
+    }
+    int rc = refuse_second_user(sup, &now, err);
+    history_release(&now);
+    if (rc)
+        attempt_withdraw(sup->run_dir, sup->attempt);
+    return rc;
 }
 
 static int64_t newest_checkpoint(const struct sup *sup)
@@ -356,7 +394,7 @@ int sup_open(struct sup *sup, const struct sup_facts *facts, struct err *err)
         return err_set(err, "supervise: this host is no node of the job: "
                             "'%s'", facts->node_name);
     if (history_load(sup->run_dir, &sup->history, err) ||
-        refuse_second_user(sup, err))
+        refuse_second_user(sup, &sup->history, err))
         return -1;
     judge_orphans(sup);
     bar_known_bad(sup);

@@ -15,12 +15,14 @@ static void test_attempts(const char *dir)
     struct err err = ERR_INIT;
     struct history h;
     char path[PATH_MAX];
-    int first = 0, second = 0;
+    int first = 0, second = 0, third = 0;
     ok(!history_load(dir, &h, &err) && h.newest == 0, "an empty run");
     history_release(&h);
-    ok(!attempt_begin(dir, 1, &first, &err) && first == 1, "the first is 1");
-    ok(!attempt_begin(dir, 1, &second, &err) && second == 2,
+    ok(!attempt_begin(dir, 1, 7, 1, &first, &err) && first == 1, "the first is 1");
+    ok(!attempt_begin(dir, 1, 8, 0, &second, &err) && second == 2,
        "a number that another took is passed over");
+    ok(!attempt_begin(dir, 1, 9, 0, &third, &err) && third == 3, "a third");
+    attempt_withdraw(dir, third);
     const char *nodes[] = {"a", "b"}, *ckpt[] = {"step-0000000010.a0001"};
     struct attempt_start start = {.resume = "auto", .job = 7,
                                   .restart_count = 1, .nodes = nodes,
@@ -43,6 +45,7 @@ static void test_attempts(const char *dir)
     is_int(h.past[0].cause, CAUSE_NODE_DEAD, "its cause");
     ok(!h.past[1].started && !h.past[1].judged,
        "of a torn one nothing is known");
+    ok(h.past[1].claimed && h.past[1].job == 8, "but whose it is");
     history_release(&h);
 }
 
