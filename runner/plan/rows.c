@@ -264,7 +264,7 @@ const struct conf_row plan_rows[] = {
          "longest time for the ranks to find each other"),
     TIME("recovery.heartbeat", "1s", 0.05, 600,
          "between a watcher's signs of life"),
-    TIME("recovery.silent_limit", "10s", 0.2, 3600,
+    TIME("recovery.silent_limit", "8s", 0.2, 3600,
          "a node that is silent this long is lost"),
     TIME("recovery.save_before_limit", "5m", 0, DAY,
          "a checkpoint is saved this long before the time limit"),
