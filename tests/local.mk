@@ -14,13 +14,15 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_node_loud.t \
 	tests/system/t_node_silent.t \
 	tests/system/t_notice.t tests/system/t_old_writer.t \
+	tests/system/t_controller.t  \
+	tests/system/t_preempted.t \
 	tests/system/t_rank_killed.t \
 	tests/system/t_requeue.t \
 	tests/system/t_stall.t tests/system/t_start_again.t \
 	tests/system/t_supervisor_killed.t \
 	tests/system/t_suspend.t \
 	tests/system/t_time_limit.t \
-	tests/system/t_unbroken.t \
+	tests/system/t_two_jobs.t tests/system/t_unbroken.t \
 	tests/system/t_user.t tests/system/t_user_error.t tests/lint/lint.sh \
 	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
 	tests/lint/t_man.t tests/lint/t_dist.t .ci/run

@@ -11,6 +11,7 @@
 # usage: cluster.sh run N [COMMAND...]    a cluster around COMMAND, or a shell
 #        inside it: kill-node NODE [loud] | cut-node NODE | restore-node NODE |
 #                   kill-slurmd NODE | signal NODE SIGNAL PROGRAM |
+#                   stop-slurmctld | start-slurmctld |
 #                   enter NODE COMMAND... | status
 # Sourced, it gives the same as functions: cluster_start, cluster_kill_node...
 
@@ -27,6 +28,8 @@ export CLUSTER_CPUS=${CLUSTER_CPUS:-2}
 export CLUSTER_MEMORY_MB=${CLUSTER_MEMORY_MB:-4000}
 export CLUSTER_GPUS=${CLUSTER_GPUS:-0}
 export CLUSTER_CONF=${CLUSTER_CONF:-}
+# $CLUSTER_DIR/run a file system of its own, so small; unset: it is not.
+export CLUSTER_RUN_MB=${CLUSTER_RUN_MB:-}
 export CLUSTER_PLUGIN_ARGS=${CLUSTER_PLUGIN_ARGS:-}
 
 CLUSTER_NET=10.77.0
@@ -91,6 +94,10 @@ cluster_prepare() {
     hostname $CLUSTER_CTL
     mount --make-rprivate /
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+    if [ -n "${CLUSTER_RUN_MB:-}" ]; then
+        mkdir -p "$CLUSTER_DIR/run"
+        mount -t tmpfs -o "size=${CLUSTER_RUN_MB}m,mode=755" tmpfs "$CLUSTER_DIR/run"
+    fi
     cluster_fresh_sys "$CLUSTER_DIR/tmp/cgroup"
     cluster_write_hosts "$1" >"$CLUSTER_DIR/etc/hosts"
     [ -e /etc/hosts ] || : >/etc/hosts # the least of Debians has none
@@ -118,9 +125,20 @@ cluster_start_munged() {
 }
 
 cluster_start_slurmctld() {
-    setsid /usr/sbin/slurmctld -D -c >"$CLUSTER_DIR/log/slurmctld.out" 2>&1 </dev/null &
+    local afresh=-c
+    [ ! -f "$CLUSTER_DIR/state/job_state" ] || afresh=
+    setsid /usr/sbin/slurmctld -D $afresh >>"$CLUSTER_DIR/log/slurmctld.out" 2>&1 </dev/null &
     echo $! >"$CLUSTER_DIR/pid/slurmctld"
 }
+
+# It saves its state and ends; starting it again recovers that.
+cluster_stop_slurmctld() {
+    local pid
+    pid=$(cat "$CLUSTER_DIR/pid/slurmctld") || return 1
+    kill -TERM "$pid"
+    cluster_wait 20 cluster_gone "$pid"
+}
+cluster_gone() { ! kill -0 "$1"; }
 
 # Switch a node on: its namespaces, then the cable into them.
 cluster_start_node() {
@@ -286,7 +304,8 @@ cluster_main() {
         cluster_run "$nodes" "$@"
         ;;
     inside) cluster_inside "$@" ;;
-    kill-node | cut-node | restore-node | kill-slurmd | signal | enter)
+    kill-node | cut-node | restore-node | kill-slurmd | signal | enter | \
+        stop-slurmctld | start-slurmctld)
         : "${CLUSTER_DIR:?only inside cluster.sh run}"
         "cluster_${verb//-/_}" "$@"
         ;;
