@@ -155,6 +155,7 @@ int loop_run(struct train *t, struct err *err)
     t->mark_s = t->started_s = clock_mono_s();
     t->mark_step = t->step;
     t->valid_loss = NAN;
+    t->save_failed = -1;
     report_phase(&t->report, KB_PHASE_FIRST_STEP);
     while (t->step < t->plan.steps && !stop) {
         if (one_step(t, &r, err) != 0)

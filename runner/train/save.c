@@ -80,10 +80,12 @@ void save_poll(struct train *t)
     struct ckpt_news news;
     do {
         ckpt_poll(t->ckpt, &news);
-        if (news.what == CKPT_FAILED)
+        if (news.what == CKPT_FAILED) {
             log_error("checkpoint of step %lld failed: %s",
                       (long long)news.step, news.err.msg);
-        else if (news.what == CKPT_SAVED && t->place.rank == 0)
+            t->save_failed = news.step;
+            t->save_err = news.err;
+        } else if (news.what == CKPT_SAVED && t->place.rank == 0)
             tell_saved(t, &news);
         if (news.what != CKPT_NONE)
             report_writing(&t->report, -1);
@@ -97,7 +99,10 @@ int save_drain(struct train *t, struct err *err)
     report_phase(&t->report, KB_PHASE_FINISH);
     int rc = ckpt_drain(t->ckpt, err);
     save_poll(t);
-    return rc;
+    if (rc != 0 || t->save_failed != t->step)
+        return rc;
+    return err_set(err, "train: the last checkpoint, of step %lld, is not "
+                   "saved: %s", (long long)t->step, t->save_err.msg);
 }
 
 /* ---- Waiting to be called healthy ---------------------------------------- */

@@ -108,6 +108,8 @@ struct train {
     struct mlflow *mlflow;
     /* since the last line */
     double mark_s, data_wait_s, ckpt_wait_s, valid_s, started_s, status_s;
+    int64_t save_failed;      /* step of the last save that did, -1 none */
+    struct err save_err;      /* why */
     int64_t mark_step, start_step;
     double valid_loss;          /* NAN: not since the last line */
     bool unsupervised;

@@ -1,0 +1,30 @@
+#!/bin/bash
+# The file system of the run directory is full in mid-run and stays so: the run
+# ends as failed and says why, nothing that is half written looks committed.
+RUN_STEPS=300
+export CLUSTER_RUN_MB=12
+. "$(dirname "$0")/run.sh"
+test_run 2 checkpoint.interval=40 checkpoint.keep=2
+
+# To what a checkpoint does not fit in.
+fill() {
+    dd if=/dev/zero of="$RUN/filler" bs=64k status=none 2>/dev/null
+    [ "$(df --output=avail "$RUN" | tail -n 1)" -lt 128 ]
+}
+torn() {
+    cat "$RUN"/attempts/*/{journal,metrics}.jsonl |
+        jq -cR 'fromjson? // "torn"' | grep -c '^"torn"'
+}
+
+ok "submitted" run_submit -N 2
+ok "it trains" run_wait_checkpoint 60 40
+ok "the disk is full" fill
+ok "the job ends" run_wait_over 60
+is "$(run_state)" FAILED "a run whose last checkpoint is not there is not done" || run_diag
+like "$(cat "$RUN.job.out")" "No space left on device" "it says why"
+for dir in $(run_checkpoints); do
+    ok "committed and whole: $(basename "$dir")" \
+        koboshi ckpt verify --run-dir "$RUN" "$(basename "$dir")"
+done
+is "$(torn)" 0 "journal and metrics are whole lines"
+tap_done
