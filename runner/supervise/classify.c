@@ -11,6 +11,8 @@ const struct cause_row cause_rows[CAUSE_N] = {
     [CAUSE_NONE] = {"none", ERR_NONE, false, "nothing"},
     [CAUSE_DONE] = {"done", ERR_NONE, false, "all steps done"},
     [CAUSE_SAVED] = {"saved", ERR_NONE, false, "stopped after a checkpoint"},
+    [CAUSE_STEP_CANCELLED] = {"step_cancelled", ERR_JOB, true,
+                              "the ranks' step was cancelled, not the job"},
     [CAUSE_USER] = {"user_error", ERR_REQUEST, false, "user error"},
     [CAUSE_NO_CKPT] = {"no_valid_checkpoint", ERR_REQUEST, false,
                        "checkpoints exist, none is valid"},
@@ -176,9 +178,11 @@ void classify_finish(const struct rank_end *ends, int ends_n, int ranks_n,
     if (done == ranks_n) {
         fill(ret, CAUSE_DONE, -1, "");
     } else if (saved && saved + done == ranks_n) {
-        fill(ret, CAUSE_SAVED, -1, "");
+        fill(ret, asked_to_save ? CAUSE_SAVED : CAUSE_STEP_CANCELLED, -1, "");
         snprintf(ret->evidence, sizeof ret->evidence, "%s",
-                 asked_to_save ? "on request" : "nobody here asked for it");
+                 asked_to_save ? "on request"
+                               : "they saved; nobody here asked for it");
+        sign(ret, cause_rows[ret->cause].name);
     } else if (alone) {
         fill(ret, CAUSE_WIREUP, -1, "");
         snprintf(ret->evidence, sizeof ret->evidence, "rank %d: %s",

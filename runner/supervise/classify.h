@@ -17,6 +17,7 @@ enum cause {
     CAUSE_NONE,
     CAUSE_DONE,          /* all steps done */
     CAUSE_SAVED,         /* stopped on request, after a checkpoint */
+    CAUSE_STEP_CANCELLED, /* the ranks' step was ended, not the job */
     CAUSE_USER,          /* configuration, data, memory: the user's */
     CAUSE_NO_CKPT,       /* checkpoints exist, none is valid */
     CAUSE_LOSS,          /* the loss went bad: this step, this data */

@@ -42,6 +42,9 @@ static const struct {
      "saved, and this job cannot be requeued; submit it "
      "again to go on"},
     {CAUSE_SAVED, 0, ACTION_YIELD, "saved on request"},
+    /* By scancel JOB.STEP, or by an srun of the job's former start that came
+     * back: Slurm uses the step's number again. */
+    {CAUSE_STEP_CANCELLED, 0, ACTION_RELAUNCH, "the job itself goes on"},
     {CAUSE_TIME_LIMIT, CAN_REQUEUE, ACTION_REQUEUE,
      "time limit; goes on in the next allocation"},
     {CAUSE_TIME_LIMIT, 0, ACTION_STOP, "time limit; submit it again to go on"},

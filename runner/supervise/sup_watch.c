@@ -20,6 +20,7 @@
 
 #define TURN_S 0.1
 #define SETTLE_S 0.4      /* from a rank's end to its judgement */
+#define TERM_LATE_S 2.0   /* after the ranks', the job's own TERM */
 #define REPORT_S 2.0      /* for all watchers to tell the beats */
 #define LEFT_EARLY_S 5.0 /* after the first rank is done */
 #define SAVE_S 120.0      /* for a save that was asked for */
@@ -172,6 +173,15 @@ static const struct rank_end *first_left(const struct sup *sup,
     return NULL;
 }
 
+/* What must have time to show itself before ranks that name nobody are
+ * judged: a silent node, or Slurm's TERM to the job itself. */
+static double patience(const struct sup *sup, enum cause cause)
+{
+    if (cause == CAUSE_PEER)
+        return sup->plan.silent_s + 2 * sup->plan.heartbeat_s;
+    return cause == CAUSE_STEP_CANCELLED ? TERM_LATE_S : 0;
+}
+
 static int look_at_ranks(struct sup *sup, struct diagnosis *ret)
 {
     struct rank_end *ends = calloc((size_t)sup->ranks_n + 1, sizeof *ends);
@@ -192,10 +202,7 @@ static int look_at_ranks(struct sup *sup, struct diagnosis *ret)
             rc = 1;
         } else if (sup->train.ended || n == sup->ranks_n) {
             classify_finish(ends, n, sup->ranks_n, sup->save_asked, ret);
-            /* Innocents only: a silent node may be the reason; give its
-             * silence time to be known. */
-            rc = ret->cause != CAUSE_PEER ||
-                 waited > sup->plan.silent_s + 2 * sup->plan.heartbeat_s;
+            rc = waited > patience(sup, ret->cause);
         }
     }
     free(ends);

@@ -138,6 +138,8 @@ static void test_finish(void)
     e[0].code = e[1].code = KB_EXIT_SAVED;
     classify_finish(e, 2, 2, true, &d);
     is_int(d.cause, CAUSE_SAVED, "all saved");
+    classify_finish(e, 2, 2, false, &d);
+    is_int(d.cause, CAUSE_STEP_CANCELLED, "all saved, but who asked them");
     e[0].told = false;
     classify_finish(e, 2, 2, true, &d);
     is_int(d.cause, CAUSE_PEER, "one of them gone without a word");
