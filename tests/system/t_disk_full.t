@@ -1,8 +1,9 @@
 #!/bin/bash
 # The file system of the run directory is full in mid-run and stays so: the run
-# ends as failed and says why, nothing that is half written looks committed.
+# ends as failed and says why, nothing that is half written looks committed;
+# with room again the next job goes on.
 RUN_STEPS=300
-export CLUSTER_RUN_MB=12
+export CLUSTER_RUN_MB=40
 . "$(dirname "$0")/run.sh"
 test_run 2 checkpoint.interval=40 checkpoint.keep=2
 
@@ -27,4 +28,9 @@ for dir in $(run_checkpoints); do
         koboshi ckpt verify --run-dir "$RUN" "$(basename "$dir")"
 done
 is "$(torn)" 0 "journal and metrics are whole lines"
+
+rm "$RUN/filler"
+ok "submitted again, with room" run_submit -N 2
+ok "it resumes" run_wait 20 '.event=="resume" and .attempt>1 and .step>=40' || run_diag
+run_ends_as_unbroken 30
 tap_done
