@@ -10,9 +10,9 @@ ranks=$CLUSTER_BUILD/tests/comm/test_mpi
 run() { srun -N2 -n4 --overcommit --mpi=pmix timeout 60 "$ranks" "$@" 2>&1; }
 
 out=$(run sums)
-is "$(grep -c '^ok' <<<"$out")" 21 "sums over two nodes have the serial sum's bits"
+is "$(grep -c '^ok' <<<"$out")" 27 "sums over two nodes have the serial sum's bits"
 is "$(grep -c '^not ok' <<<"$out")" 0 "no check failed"
-[ "$(grep -c '^ok' <<<"$out")" = 21 ] || sed 's/^/# /' <<<"$out" | head -n 40
+[ "$(grep -c '^ok' <<<"$out")" = 27 ] || sed 's/^/# /' <<<"$out" | head -n 40
 is "$(run late | grep -c '^ok.*\(fails the wire-up\|at its limit\)')" 2 \
     "a late rank fails the wire-up at its limit"
 out=$(run die)
