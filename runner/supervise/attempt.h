@@ -2,9 +2,9 @@
  *
  * attempts/NNNN is made by mkdir, which one process alone can do: the number is
  * the fence. claim.json names the job that made it, at once, so that two jobs
- * that begin together see each other; start.json stands before ranks start, verdict.json when it is
- * known how the attempt ended. Nothing else is remembered anywhere: budgets and
- * exclusions are worked out from these files.
+ * that begin together see each other; start.json stands before ranks start,
+ * verdict.json when it is known how the attempt ended. Nothing else is
+ * remembered anywhere: budgets and exclusions are worked out from these files.
  */
 #ifndef KB_SUPERVISE_ATTEMPT_H
 #define KB_SUPERVISE_ATTEMPT_H
