@@ -1,5 +1,6 @@
 /* catalog - all findings, one row each: what it is called, on what, how bad,
- * what is lost if it is true, what it says and what to do.
+ * what is lost if it is true, what it says, what to do in words and as one of
+ * a few actions.
  *
  * The rule for severities: what a job's user can bring about is at most warn;
  * what only a broken node shows is drain or fail. A site may change severities
@@ -50,12 +51,12 @@ enum finding_code {
     F_KLOG_OOPS,
     F_KLOG_PCIE_FATAL,
     F_KLOG_PCIE_ERRORS,
-    F_KLOG_XID,
-    F_KLOG_XID_FATAL,
-    F_KLOG_XID_APP,
-    F_KLOG_XID_INFO,
-    F_KLOG_XID_UNKNOWN,
-    F_KLOG_SXID,
+    F_GPU_XID,
+    F_GPU_XID_FATAL,
+    F_GPU_XID_APP,
+    F_GPU_XID_INFO,
+    F_GPU_XID_UNKNOWN,
+    F_NVSWITCH_SXID,
     F_KLOG_STORAGE_SILENT,
     F_LIMIT_MEMLOCK,
     F_LIMIT_NOFILE,
@@ -109,6 +110,7 @@ struct catalog_row {
     enum err_class class;
     const char *message;
     const char *advice;
+    enum finding_action action;
 };
 
 extern const struct catalog_row catalog[F_CODE_N];

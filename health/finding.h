@@ -1,7 +1,7 @@
 /* finding - what a look at a node found, and what it says about the node.
  *
  * One table row a finding (catalog.c): code, subject kind, severity, class,
- * message, advice. Absent hardware is a skip, not a finding. A probe that
+ * message, advice, action. Absent hardware is a skip. A probe that
  * hangs or times out is FINDING_UNKNOWN, never FINDING_FAIL. What a user can
  * cause is at most FINDING_WARN. Usable without any library.
  */
@@ -20,10 +20,24 @@ enum finding_severity {
 };
 extern const char *const finding_severity_names[FINDING_SEVERITY_N];
 
+/* What would mend it; for people and for programs of a site. */
+enum finding_action {
+    FINDING_DO_NOTHING,
+    FINDING_DO_RESTART_APP,
+    FINDING_DO_RESET_GPU,
+    FINDING_DO_REBOOT,
+    FINDING_DO_DRAIN,   /* keep jobs away until somebody has looked */
+    FINDING_DO_REPLACE, /* hardware */
+    FINDING_DO_LOOK_CLOSER,
+    FINDING_ACTION_N
+};
+extern const char *const finding_action_names[FINDING_ACTION_N];
+
 struct finding {
     const char *code;        /* stable, e.g. "mem-free-low" */
     enum finding_severity severity;
     enum err_class class;    /* what is lost if it is true */
+    enum finding_action action;
     char subject[96];        /* "node", GPU UUID, NIC, mount point */
     char message[256];
     char advice[256];

@@ -43,10 +43,12 @@ static json_t *text_value(const char *text)
 
 static json_t *finding_json(const struct finding *finding)
 {
-    return json_pack("{s:s s:o s:s s:s s:s s:s s:o}", "code", finding->code,
+    return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:o}", "code",
+                     finding->code,
                      "subject", text_value(finding->subject), "severity",
                      finding_severity_names[finding->severity], "class",
-                     err_class_name(finding->class), "message",
+                     err_class_name(finding->class), "action",
+                     finding_action_names[finding->action], "message",
                      finding->message, "advice", finding->advice, "evidence",
                      text_value(finding->evidence));
 }

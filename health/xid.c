@@ -197,20 +197,20 @@ int xid_parse(const char *text, struct xid_event *ret)
 enum finding_code xid_finding(const struct xid_event *event)
 {
     if (event->is_switch)
-        return event->action == XID_RESET ? F_KLOG_SXID : F_KLOG_XID_INFO;
+        return event->action == XID_RESET ? F_NVSWITCH_SXID : F_GPU_XID_INFO;
     if (!event->known)
-        return F_KLOG_XID_UNKNOWN;
+        return F_GPU_XID_UNKNOWN;
     switch (event->action) {
     case XID_IGNORE:
-        return F_KLOG_XID_INFO;
+        return F_GPU_XID_INFO;
     case XID_APP:
-        return F_KLOG_XID_APP;
+        return F_GPU_XID_APP;
     case XID_RESET:
-        return F_KLOG_XID;
+        return F_GPU_XID;
     case XID_REBOOT:
     case XID_REPLACE:
-        return F_KLOG_XID_FATAL;
+        return F_GPU_XID_FATAL;
     default:
-        return F_KLOG_XID_UNKNOWN;
+        return F_GPU_XID_UNKNOWN;
     }
 }

@@ -25,7 +25,8 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_two_jobs.t tests/system/t_unbroken.t \
 	tests/system/t_user.t tests/system/t_user_error.t tests/lint/lint.sh \
 	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
-	tests/lint/t_man.t tests/lint/t_dist.t .ci/run
+	tests/lint/t_man.t tests/lint/t_dist.t tests/lint/t_codes.t \
+	.ci/run
 check_PROGRAMS += tests/system/stop_at_commit.so
 tests_system_stop_at_commit_so_SOURCES = tests/system/stop_at_commit.c
 tests_system_stop_at_commit_so_CFLAGS = $(AM_CFLAGS) -fPIC

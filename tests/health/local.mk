@@ -20,4 +20,5 @@ tests_health_libfake_nvml_old_so_CFLAGS = $(AM_CFLAGS) -fPIC \
 	-Wno-missing-prototypes
 tests_health_libfake_nvml_old_so_LDFLAGS = -shared -fPIC -Wl,-Bsymbolic
 tests_health_libfake_nvml_old_so_LDADD =
-EXTRA_DIST += tests/health/t_nvml.t tests/health/t_compare.t
+EXTRA_DIST += tests/health/t_nvml.t tests/health/t_compare.t \
+	tests/health/t_live.t

@@ -91,6 +91,6 @@ int main(void)
         ok(xid_parse(not_lines[i], &event) == -1, "not a line: '%s'",
            not_lines[i]);
     xid_parse("NVRM: Xid (PCI:0000:3b:00): 900, x", &event);
-    is_int(xid_finding(&event), F_KLOG_XID_UNKNOWN, "a number of the future");
+    is_int(xid_finding(&event), F_GPU_XID_UNKNOWN, "a number of the future");
     return tap_done();
 }

@@ -130,7 +130,7 @@ scontrol update NodeName=node3 State=UNDRAIN
 # The real koboshi-health on recorded hosts and a driver that hangs.
 hosts=$CLUSTER_TREE/tests/health/hosts
 cp -r "$hosts/good" "$CLUSTER_DIR/xid"
-cp "$hosts/klog-xids/dev/kmsg" "$CLUSTER_DIR/xid/dev/kmsg"
+cp "$hosts/gpu-xids/dev/kmsg" "$CLUSTER_DIR/xid/dev/kmsg"
 # really NODE OPTIONS...
 really() {
     local node=$1
@@ -158,7 +158,7 @@ fi
 really node4 --replay "$CLUSTER_DIR/xid"
 ok "an Xid 79 in the kernel log" job -N1 -w node4
 settled
-is "$(reason node4)" "koboshi: klog-xid-fatal 0000:3b:00" "drains, naming the GPU"
+is "$(reason node4)" "koboshi: gpu-xid-fatal 0000:3b:00" "drains, naming the GPU"
 scontrol update NodeName=node4 State=UNDRAIN
 cluster_enter node4 rm -f /run/koboshi/last.gate.json
 cluster_enter node4 sh -c 'echo 900000 >/run/koboshi/klog.after'

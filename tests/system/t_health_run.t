@@ -34,7 +34,7 @@ ok "it trains" run_wait_step 90 5
 one=$(run_node_of_rank 0)
 two=$(run_node_of_rank 1)
 sick "$one" disk-full
-sick "$two" klog-xids
+sick "$two" gpu-xids
 ok "the Xid is found" run_wait 60 ".event==\"diagnosis\" and (.subject|contains(\"$two\"))"
 ok "a spare is taken" run_wait 30 '.event=="action" and (.spare // "") != ""'
 ok "the next step is made" run_wait 90 '.event=="first_step" and .attempt==2'
