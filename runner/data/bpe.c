@@ -8,6 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "runner/data/bpe_walk.h"
+
 struct bpe *bpe_create(struct err *err)
 {
     struct bpe *b = calloc(1, sizeof *b);
@@ -27,6 +29,7 @@ void bpe_destroy(struct bpe *b)
     free(b->maybe);
     free(b->made);
     free(b->byte_pair);
+    walk_destroy(b->walk);
     free(b);
 }
 
@@ -261,5 +264,5 @@ int bpe_finish(struct bpe *b, struct err *err)
         return err_set(err, "data: out of memory for the merges");
     for (int i = 0; i < 256 * 256; i++)
         b->byte_pair[i] = rank_of(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
-    return 0;
+    return walk_create(b, &b->walk, err);
 }

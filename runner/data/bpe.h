@@ -1,9 +1,10 @@
 /* bpe - byte-pair merges: the bytes of one piece to token numbers.
  *
  * Of all pairs of neighbours that have a merge, the one of the lowest rank is
- * merged, the leftmost of equal ones, until none is left: in O(n^2) moves of a
- * few bytes for short pieces, by a queue in O(n log n) for long ones, with the
- * same result.
+ * merged, the leftmost of equal ones, until none is left. For vocabularies as
+ * training makes them a walk finds the same in O(n) (bpe_walk.h); for others
+ * it is done in O(n^2) moves of a few bytes for short pieces, by a queue in
+ * O(n log n) for long ones.
  */
 #ifndef KB_DATA_BPE_H
 #define KB_DATA_BPE_H
@@ -37,7 +38,7 @@ int32_t bpe_vocab(const struct bpe *bpe); /* highest number + 1 */
 int32_t bpe_find(const struct bpe *bpe, const char *bytes, size_t n);
 const char *bpe_bytes(const struct bpe *bpe, int32_t id, size_t *ret_n);
 
-/* Working memory of one thread. */
+/* Working memory of one thread, for one bpe. */
 struct bpe_work {
     void *room;
     size_t room_bytes;

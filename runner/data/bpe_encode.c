@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/data/bpe_walk.h"
+
 /* Longest piece for the short way; its places take PLACE_BITS bits. */
 enum { SHORT_N = 128, PLACE_BITS = 7 };
 
@@ -219,6 +221,17 @@ void bpe_work_release(struct bpe_work *work)
 
 int64_t bpe_encode(const struct bpe *b, struct bpe_work *work,
                    const char *bytes, size_t n, int32_t *out)
+{
+    if (!b->walk || !n)
+        return bpe_encode_merging(b, work, bytes, n, out);
+    int64_t got = walk_encode(b->walk, work, bytes, n, out);
+    if (work->room_bytes > 64u << 20)
+        bpe_work_release(work);
+    return got;
+}
+
+int64_t bpe_encode_merging(const struct bpe *b, struct bpe_work *work,
+                           const char *bytes, size_t n, int32_t *out)
 {
     if (n <= SHORT_N)
         return encode_short(b, bytes, n, out);

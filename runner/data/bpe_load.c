@@ -211,6 +211,7 @@ static int take_added(struct load *l, const json_t *list, struct err *err)
             return err_set(err, "data: out of memory");
         if (bpe_add_token(m->bpe, a->id, text, a->n, err))
             return err_prefix(err, "data: '%s'", l->path);
+        m->added_firsts += !m->added_first[(unsigned char)*text];
         m->added_first[(unsigned char)*text] = true;
     }
     qsort(m->added, m->added_n, sizeof *m->added, longer_first);

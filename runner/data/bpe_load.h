@@ -28,7 +28,8 @@ struct bpe_model {
     bool whole_first;    /* a piece that is a token is that token */
     struct added *added; /* [added_n], longest first */
     size_t added_n;
-    bool added_first[256]; /* first bytes of them */
+    bool added_first[256]; /* first bytes of them, added_firsts different */
+    int added_firsts;
     int32_t vocab, eod;
     atomic_int holders;
 };

@@ -33,7 +33,15 @@ struct bpe {
     size_t pairs_n;      /* in slots */
     int32_t byte_id[256];
     int32_t *byte_pair;  /* [256, 256] rank of two bytes */
+    struct walk *walk;   /* or NULL */
 };
+
+/* bpe_walk.c remembers so many pairs in a thread's working memory. */
+enum { WALK_MEMO_LOG2 = 15 };
+
+/* bpe_encode without the walk. */
+int64_t bpe_encode_merging(const struct bpe *bpe, struct bpe_work *work,
+                           const char *bytes, size_t n, int32_t *out);
 
 static inline uint64_t pack_pair(int32_t left, int32_t right)
 {

@@ -7,6 +7,7 @@ libkb_data_a_SOURCES = \
 	runner/data/bpe_chars.c runner/data/bpe_chars.h \
 	runner/data/bpe_encode.c runner/data/bpe_private.h \
 	runner/data/bpe_tiktoken.c \
+	runner/data/bpe_walk.c runner/data/bpe_walk.h \
 	runner/data/bpe_load.c runner/data/bpe_load.h \
 	runner/data/build.c runner/data/build.h \
 	runner/data/corpus.c runner/data/corpus.h \

@@ -116,9 +116,118 @@ static size_t contraction(const char *p, const char *end, bool any_case)
     return 0;
 }
 
+/* ---- Sixteen bytes at once ----------------------------------------------
+ * Nearly all pieces are short and in ASCII: they are found by masks of the
+ * classes of the next bytes, without a branch a byte. What does not end in
+ * them before a byte of another character is left to the scanners below: 0. */
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+enum { NEAR_N = 16 };
+
+struct near {
+    uint32_t letter, number, space, other, high; /* a bit a byte */
+    uint32_t newline;
+};
+
+/* Which bytes are in from .. from + n - 1. */
+static inline uint32_t mask_range(__m128i x, char from, int n)
+{
+    __m128i moved = _mm_add_epi8(x, _mm_set1_epi8((char)(0x80 - from)));
+    return (uint32_t)_mm_movemask_epi8(
+        _mm_cmplt_epi8(moved, _mm_set1_epi8((char)(n - 128))));
+}
+
+static inline uint32_t mask_of(__m128i x, char c)
+{
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8(c)));
+}
+
+static inline struct near near_of(const char *p)
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    struct near m;
+    m.letter = mask_range(_mm_or_si128(x, _mm_set1_epi8(0x20)), 'a', 26);
+    m.number = mask_range(x, '0', 10);
+    m.space = mask_range(x, '\t', 5) | mask_of(x, ' ');
+    m.high = (uint32_t)_mm_movemask_epi8(x);
+    m.other = ~(m.letter | m.number | m.space | m.high) & 0xffff;
+    m.newline = mask_of(x, '\n') | mask_of(x, '\r');
+    return m;
+}
+
+/* Bytes of the run at place i, up to the end of the sixteen. */
+static inline uint32_t run_at(uint32_t mask, uint32_t i)
+{
+    return (uint32_t)__builtin_ctz(~(mask >> i));
+}
+
+/* A piece that ends at n: certain if an ASCII byte follows. */
+static inline size_t sure(const struct near *m, uint32_t n)
+{
+    return n < NEAR_N && !(m->high >> n & 1) ? n : 0;
+}
+
+static inline size_t near_white(const struct near *m, uint32_t newline)
+{
+    uint32_t run = run_at(m->space, 0);
+    uint32_t lines = newline & ((1u << run) - 1);
+    if (!sure(m, run))
+        return 0;
+    if (lines)
+        return 32 - (size_t)__builtin_clz(lines);
+    return run > 1 ? run - 1 : 1;
+}
+
+static inline size_t near_gpt2(const char *p)
+{
+    struct near m = near_of(p);
+    uint32_t i = *p == ' ', at = 1u << i;
+    if (m.space & at)
+        return near_white(&m, 0);
+    if (m.high & at || *p == '\'')
+        return 0;
+    uint32_t mask = m.letter & at ? m.letter : m.other;
+    mask = m.number & at ? m.number : mask;
+    return sure(&m, i + run_at(mask, i));
+}
+
+static inline size_t near_llama3(const char *p, uint32_t digits)
+{
+    struct near m = near_of(p);
+    uint32_t i = !(m.letter & 1), n;
+    if (m.high & 3 || *p == '\'')
+        return 0;
+    /* One character that is no letter, number or newline, and letters. */
+    if (m.letter >> i & 1 && !((m.number | m.newline) & i))
+        return sure(&m, i + run_at(m.letter, i));
+    if (m.number & 1) {
+        n = run_at(m.number, 0);
+        return n >= digits ? digits : sure(&m, n);
+    }
+    i = *p == ' ';
+    if (!(m.other >> i & 1))
+        return near_white(&m, m.newline);
+    n = i + run_at(m.other, i);
+    if (!sure(&m, n))
+        return 0;
+    n += run_at(m.newline, n);
+    return n < NEAR_N ? n : 0;
+}
+#else
+enum { NEAR_N = INT32_MAX };
+#define near_gpt2(p) ((size_t)0)
+#define near_llama3(p, digits) ((size_t)0)
+#endif
+
+/* ---- Any text ------------------------------------------------------------ */
+
 static size_t next_gpt2(const char *p, const char *end)
 {
     size_t n;
+    if (end - p >= NEAR_N && (n = near_gpt2(p)))
+        return n;
     if (*p == '\'' && (n = contraction(p, end, false)))
         return n;
     const char *from = *p == ' ' && p + 1 < end ? p + 1 : p;
@@ -145,6 +254,8 @@ static size_t next_llama3(const char *p, const char *end, int digits,
 {
     size_t n;
     int len;
+    if (end - p >= NEAR_N && (n = near_llama3(p, (uint32_t)digits)))
+        return n;
     if (*p == '\'' && (n = contraction(p, end, true)))
         return n;
     enum class class = look(p, end, &len);

@@ -4,6 +4,7 @@
  * is merged (bpe.h). Most pieces of real text were seen before: the handle
  * remembers the numbers of short ones, two to a cache line.
  */
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,24 +107,23 @@ static int encode_piece(struct tok_bpe *t, const char *p, size_t n,
     return 0;
 }
 
+/* What of the 16 bytes at a piece of n belongs to it. */
+#define ALL UINT64_MAX
+static const uint64_t keep[WORD_BYTES + 1][2] = {
+    {0, 0}, {ALL >> 56, 0}, {ALL >> 48, 0}, {ALL >> 40, 0}, {ALL >> 32, 0},
+    {ALL >> 24, 0}, {ALL >> 16, 0}, {ALL >> 8, 0}, {ALL, 0}, {ALL, ALL >> 56},
+    {ALL, ALL >> 48}, {ALL, ALL >> 40}, {ALL, ALL >> 32}, {ALL, ALL >> 24},
+    {ALL, ALL >> 16}, {ALL, ALL >> 8}};
+#undef ALL
+
 /* The piece and its length as two numbers. */
 static inline void make_key(uint64_t key[2], const char *p, size_t n,
                             const char *end)
 {
-    if (end - p >= 16) {
-        memcpy(key, p, 16);
-        uint64_t keep = UINT64_MAX >> (8 * (8 - (n & 7)) & 63);
-        if (n < 8) {
-            key[0] &= keep & -(uint64_t)(n > 0);
-            key[1] = 0;
-        } else {
-            key[1] &= n == 8 ? 0 : keep;
-        }
-    } else {
-        key[0] = key[1] = 0;
-        memcpy(key, p, n);
-    }
-    key[1] |= (uint64_t)n << 56;
+    key[0] = key[1] = 0;
+    memcpy(key, p, end - p >= 16 ? 16 : n);
+    key[0] = le64toh(key[0]) & keep[n][0];
+    key[1] = (le64toh(key[1]) & keep[n][1]) | (uint64_t)n << 56;
 }
 
 static inline struct word *find_set(struct tok_bpe *t, const uint64_t key[2])
@@ -135,7 +135,7 @@ static inline struct word *find_set(struct tok_bpe *t, const uint64_t key[2])
 
 static inline bool is_word(const struct word *w, const uint64_t key[2])
 {
-    return w->key[0] == key[0] && w->key[1] == key[1];
+    return !((w->key[0] ^ key[0]) | (w->key[1] ^ key[1]));
 }
 
 static int learn_word(struct tok_bpe *t, struct word *set,
@@ -156,39 +156,76 @@ static int learn_word(struct tok_bpe *t, struct word *set,
     return 0;
 }
 
+/* A piece that was cut off and will be looked up. */
+struct piece {
+    const char *p;
+    size_t n;
+    uint64_t key[2];
+    struct word *set; /* NULL: too long to be remembered */
+};
+
+/* Pieces are looked up some at a time: by then the nearest cache has what was
+ * asked for when they were cut. */
+enum { PIECES_N = 32 };
+
+static inline size_t next_piece(const struct bpe_model *m, const char *p,
+                                const char *end)
+{
+    return m->chars.on ? bpe_chars_next(&m->chars, p, end)
+                       : pretok_next(m->pretok, p, end);
+}
+
+/* Cut off pieces at *p until there are enough; their number. */
+static size_t cut_pieces(struct tok_bpe *t, const char **p, const char *end,
+                         struct piece piece[PIECES_N], size_t *ret_bytes)
+{
+    const char *at = *p;
+    size_t pieces_n = 0;
+    for (; at < end && pieces_n < PIECES_N; pieces_n++) {
+        struct piece *q = &piece[pieces_n];
+        q->p = at;
+        q->n = next_piece(t->model, at, end);
+        q->set = NULL;
+        if (q->n <= WORD_BYTES) {
+            make_key(q->key, at, q->n, end);
+            q->set = find_set(t, q->key);
+            __builtin_prefetch(q->set);
+        }
+        at += q->n;
+    }
+    *ret_bytes = (size_t)(at - *p);
+    *p = at;
+    return pieces_n;
+}
+
+static inline int look_up(struct tok_bpe *t, const struct piece *q,
+                          struct ids *ids)
+{
+    if (!q->set)
+        return encode_piece(t, q->p, q->n, ids);
+    const struct word *w = q->set + !is_word(&q->set[0], q->key);
+    if (!is_word(w, q->key))
+        return learn_word(t, q->set, q->key, q->p, q->n, ids);
+    memcpy(ids->data + ids->n, w->id, sizeof w->id);
+    ids->n += (size_t)w->n;
+    return 0;
+}
+
 /* Text without added tokens. */
 static int encode_plain(struct tok_bpe *t, const char *p, const char *end,
                         struct ids *ids, struct err *err)
 {
-    enum pretok pretok = t->model->pretok;
-    const struct bpe_chars *chars = &t->model->chars;
-    for (size_t n; p < end; p += n) {
-        n = chars->on ? bpe_chars_next(chars, p, end)
-                      : pretok_next(pretok, p, end);
+    struct piece piece[PIECES_N];
+    while (p < end) {
+        size_t bytes_n, n = cut_pieces(t, &p, end, piece, &bytes_n);
         /* A piece has at most a number a byte; a word is copied whole. */
-        if (ids->cap - ids->n < n + WORD_IDS &&
-            ids_reserve(ids, n + WORD_IDS, err))
+        if (ids->cap - ids->n < bytes_n + WORD_IDS &&
+            ids_reserve(ids, bytes_n + WORD_IDS, err))
             return -1;
-        int rc = 0;
-        if (n <= WORD_BYTES) {
-            uint64_t key[2];
-            make_key(key, p, n, end);
-            struct word *set = find_set(t, key);
-            const struct word *w = is_word(&set[0], key)   ? &set[0]
-                                   : is_word(&set[1], key) ? &set[1]
-                                                           : NULL;
-            if (w) {
-                memcpy(ids->data + ids->n, w->id, sizeof w->id);
-                ids->n += (size_t)w->n;
-            } else {
-                rc = learn_word(t, set, key, p, n, ids);
-            }
-        } else {
-            rc = encode_piece(t, p, n, ids);
-        }
-        if (rc)
-            return err_set(err, "data: out of memory for a piece of %zu "
-                                "bytes", n);
+        for (size_t i = 0; i < n; i++)
+            if (look_up(t, &piece[i], ids))
+                return err_set(err, "data: out of memory for a piece of %zu "
+                                    "bytes", piece[i].n);
     }
     return 0;
 }
@@ -222,8 +259,6 @@ static int encode_part(struct tok_bpe *t, const char *p, const char *end,
 static const struct added *added_at(const struct bpe_model *m, const char *p,
                                     const char *end)
 {
-    if (!m->added_first[(unsigned char)*p])
-        return NULL;
     for (size_t i = 0; i < m->added_n; i++) {
         const struct added *a = &m->added[i];
         if ((size_t)(end - p) >= a->n && !memcmp(p, a->text, a->n))
@@ -232,18 +267,31 @@ static const struct added *added_at(const struct bpe_model *m, const char *p,
     return NULL;
 }
 
+/* The next one from *p on, which becomes its place. */
+static const struct added *find_added(const struct bpe_model *m,
+                                      const char **p, const char *end)
+{
+    const struct added *a = NULL;
+    if (m->added_firsts == 1) {
+        int first = (unsigned char)*m->added[0].text;
+        while ((*p = memchr(*p, first, (size_t)(end - *p))) &&
+               !(a = added_at(m, *p, end)))
+            ++*p;
+        return a;
+    }
+    for (; m->added_n && *p < end; ++*p)
+        if (m->added_first[(unsigned char)**p] && (a = added_at(m, *p, end)))
+            return a;
+    return NULL;
+}
+
 static int bpe_encode_text(void *self, const char *text, size_t text_bytes,
                            struct ids *ids, struct err *err)
 {
     struct tok_bpe *t = self;
-    const struct bpe_model *m = t->model;
-    const char *end = text + text_bytes, *from = text;
-    for (const char *p = text; m->added_n && p < end;) {
-        const struct added *a = added_at(m, p, end);
-        if (!a) {
-            p++;
-            continue;
-        }
+    const char *end = text + text_bytes, *from = text, *p = text;
+    const struct added *a;
+    while (from < end && (a = find_added(t->model, &p, end))) {
         if (encode_part(t, from, p, from == text, ids, err) ||
             ids_reserve(ids, 1, err))
             return -1;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runner/base/clock.h"
+#include "runner/data/bpe_private.h"
 #include "tests/tap.h"
 
 static const char *const merges[][2] = {
@@ -104,6 +105,92 @@ static void test_long(const struct bpe *b)
     bpe_work_release(&work);
 }
 
+/* ---- The walk against the merging ---------------------------------------- */
+
+static uint32_t seed = 7;
+
+static uint32_t dice(uint32_t n)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)(seed >> 4) * n) >> 28);
+}
+
+/* Merges of any two tokens, so that some are never made, and now and then a
+ * merge older than its parts. */
+static struct bpe *random_bpe(int merges_n)
+{
+    struct err err = ERR_INIT;
+    struct bpe *b = bpe_create(&err);
+    int32_t id = 0, letters[3] = {'a', 'b', 'c'}, token[64];
+    int tokens_n = 3;
+    for (; id < 256; id++) {
+        char byte = (char)id;
+        bpe_add_token(b, id, &byte, 1, &err);
+    }
+    memcpy(token, letters, sizeof letters);
+    struct {
+        int32_t left, right;
+    } merge[64];
+    for (int i = 0; i < merges_n; i++) {
+        char both[64];
+        size_t l_n, r_n;
+        merge[i].left = token[dice((uint32_t)tokens_n)];
+        merge[i].right = token[dice((uint32_t)tokens_n)];
+        const char *l = bpe_bytes(b, merge[i].left, &l_n);
+        memcpy(both, l, l_n);
+        const char *r = bpe_bytes(b, merge[i].right, &r_n);
+        if (l_n + r_n > 24) {
+            i--;
+            continue;
+        }
+        memcpy(both + l_n, r, r_n);
+        if (bpe_find(b, both, l_n + r_n) < 0) {
+            bpe_add_token(b, id, both, l_n + r_n, &err);
+            token[tokens_n++] = id++;
+        }
+    }
+    if (dice(8) == 0) {
+        int x = (int)dice((uint32_t)merges_n), y = (int)dice((uint32_t)merges_n);
+        int32_t left = merge[x].left, right = merge[x].right;
+        merge[x] = merge[y];
+        merge[y].left = left;
+        merge[y].right = right;
+    }
+    for (int i = 0; i < merges_n; i++)
+        bpe_add_merge(b, merge[i].left, merge[i].right, &err);
+    bpe_finish(b, &err);
+    if (err.class != ERR_NONE)
+        printf("# %s\n", err.msg);
+    return b;
+}
+
+static void test_walk(void)
+{
+    struct bpe_work walk = {0}, merging = {0};
+    static char text[300];
+    static int32_t got[300], want[300];
+    int same = 1, walks = 0, rounds = 3000;
+    for (int round = 0; round < rounds && same; round++) {
+        struct bpe *b = random_bpe(2 + (int)dice(40));
+        walks += b->walk != NULL;
+        for (int i = 0; i < 40 && same; i++) {
+            size_t n = 1 + dice(i % 8 ? 30 : 290);
+            for (size_t k = 0; k < n; k++)
+                text[k] = "aabcx"[dice(i % 4 ? 4 : 5)];
+            int64_t got_n = bpe_encode(b, &walk, text, n, got);
+            int64_t want_n = bpe_encode_merging(b, &merging, text, n, want);
+            same = got_n == want_n &&
+                   !memcmp(got, want, (size_t)want_n * sizeof *want);
+        }
+        bpe_destroy(b);
+        bpe_work_release(&walk); /* what it remembers is this one's */
+    }
+    ok(same, "the walk gives what merging gives");
+    ok(walks > rounds / 2 && walks < rounds,
+       "of %d vocabularies %d can be walked", rounds, walks);
+    bpe_work_release(&merging);
+}
+
 static void test_bad(void)
 {
     struct err err = ERR_INIT;
@@ -139,6 +226,7 @@ int main(void)
         test_long(b);
     }
     bpe_destroy(b);
+    test_walk();
     test_bad();
     return tap_done();
 }
