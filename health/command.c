@@ -25,6 +25,10 @@ enum {
     FLAG_PROMETHEUS,
     FLAG_EXPECT,
     FLAG_NVML,
+    FLAG_ACTIVE,
+    FLAG_GPUS,
+    FLAG_TRIAL,
+    FLAG_CORRUPT,
     FLAG_VERDICT,
     FLAG_KLOG_AFTER,
     FLAG_SLOW,
@@ -52,6 +56,14 @@ static const struct flag flags[FLAG_N] = {
                      "what this node should have (" SITE_FILE ")"},
     [FLAG_NVML] = {"--nvml", "FILE",
                    "library of the GPU driver (libnvidia-ml.so.1)"},
+    [FLAG_ACTIVE] = {"--active", NULL,
+                     "also try the idle GPUs: half a minute of load"},
+    [FLAG_GPUS] = {"--gpus", "LIST",
+                   "with --active: only these, as 0,2-3, by the driver's "
+                   "index"},
+    [FLAG_TRIAL] = {"--trial", "FILE",
+                    "the program that tries them (koboshi-health-gpu)"},
+    [FLAG_CORRUPT] = {"--trial-corrupt", "WHAT", NULL}, /* for tests */
     [FLAG_VERDICT] = {"--verdict", NULL,
                       "one line on standard error: VERDICT CODE SUBJECT"},
     [FLAG_KLOG_AFTER] = {"--klog-after", "SECONDS",
@@ -97,6 +109,18 @@ static int set_flag(struct health_options *o, int flag, const char *value,
         break;
     case FLAG_NVML:
         o->request.nvml = value;
+        break;
+    case FLAG_ACTIVE:
+        o->request.active = true;
+        break;
+    case FLAG_GPUS:
+        o->request.gpus = value;
+        break;
+    case FLAG_TRIAL:
+        o->request.trial = value;
+        break;
+    case FLAG_CORRUPT:
+        o->request.corrupt = value;
         break;
     case FLAG_VERDICT:
         o->verdict = true;
@@ -179,6 +203,8 @@ void health_help(const char *name, struct sbuf *out)
                 name);
     for (int f = 0; f < FLAG_N; f++) {
         char left[64];
+        if (!flags[f].help)
+            continue;
         snprintf(left, sizeof left, "%s%s%s", flags[f].name,
                  flags[f].arginfo ? "=" : "",
                  flags[f].arginfo ? flags[f].arginfo : "");

@@ -16,6 +16,7 @@
 
 #define HEALTH_FINDINGS_MAX 256
 #define HEALTH_NOTES_MAX 64
+#define HEALTH_FIGURES_MAX 512
 #define HEALTH_PROBES_MAX 32
 
 struct health_request {
@@ -24,6 +25,10 @@ struct health_request {
     const char *run_dir; /* with user; NULL: none */
     const char *nvml;    /* library of the GPU driver; NULL: by its name */
     bool full, user;
+    bool active;         /* try the GPUs: half a minute of load */
+    const char *gpus;    /* with active: only these, "0,2-3"; NULL: all */
+    const char *trial;   /* the program that tries them; NULL: ours */
+    const char *corrupt; /* a fault that it makes, for tests; NULL: none */
     double klog_after_s; /* lines of the kernel log up to this uptime are
                             settled: somebody acted on them; 0: none */
     double slow_s;       /* deadlines of probes times this; 0: 1 */
@@ -49,6 +54,14 @@ struct health_note {
     char value[256];
 };
 
+/* What was measured, of whom. */
+struct health_figure {
+    char name[32]; /* "bf16" */
+    char subject[32]; /* "gpu 0" */
+    char unit[16];
+    double value;
+};
+
 struct health_report {
     char host[256];
     double time_s;       /* wall clock when it was begun */
@@ -59,6 +72,8 @@ struct health_report {
     int finding_n, dropped_n;
     struct health_note note[HEALTH_NOTES_MAX];
     int note_n;
+    struct health_figure figure[HEALTH_FIGURES_MAX];
+    int figure_n;
     struct health_probe probe[HEALTH_PROBES_MAX];
     int probe_n;
 };

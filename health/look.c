@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,12 +24,20 @@
 
 #define REAP_S 0.3 /* how long a killed child is waited for, all together */
 
-enum record_kind { RECORD_FINDING, RECORD_SKIP, RECORD_NOTE, RECORD_AT };
+enum record_kind {
+    RECORD_FINDING,
+    RECORD_SKIP,
+    RECORD_NOTE,
+    RECORD_FIGURE,
+    RECORD_AT
+};
 
 /* Through the pipe; smaller than PIPE_BUF, so written whole. */
 struct record {
     int kind;
     int code; /* enum finding_code */
+    double value;
+    char unit[16];
     char name[96];
     char text[256];
 };
@@ -76,6 +85,16 @@ void findings_note(struct findings *findings, const char *name,
     va_end(ap);
 }
 
+void findings_figure(struct findings *findings, const char *name,
+                     const char *subject, const char *unit, double value)
+{
+    struct record record = {.kind = RECORD_FIGURE, .value = value};
+    str_copy(record.name, sizeof record.name, name);
+    str_copy(record.text, sizeof record.text, subject);
+    str_copy(record.unit, sizeof record.unit, unit);
+    file_write_all(findings->fd, &record, sizeof record);
+}
+
 void findings_at(struct findings *findings, const char *what_fmt, ...)
 {
     struct record record = {.kind = RECORD_AT};
@@ -98,10 +117,14 @@ struct child {
     size_t part_n;
 };
 
-static bool is_wanted(const struct probe *probe, const struct look *look)
+static bool is_wanted(const struct probe *probe, const struct look *look,
+                      bool active)
 {
-    if (probe->full_only && !look->full)
+    if ((probe->full_only && !look->full) ||
+        (probe->when == PROBE_ACTIVE) != active)
         return false;
+    if (active)
+        return look->active;
     return probe->when == PROBE_ALWAYS ||
            (probe->when == PROBE_USER) == look->user;
 }
@@ -155,6 +178,7 @@ static void take_record(struct health_report *report, const struct conf *site,
 {
     record->name[sizeof record->name - 1] = 0;
     record->text[sizeof record->text - 1] = 0;
+    record->unit[sizeof record->unit - 1] = 0;
     if (record->kind == RECORD_FINDING && record->code >= 0 &&
         record->code < F_CODE_N) {
         add_finding(report, site, record->code, record->name, record->text);
@@ -164,6 +188,13 @@ static void take_record(struct health_report *report, const struct conf *site,
         str_copy(child->told->why, sizeof child->told->why, record->text);
     } else if (record->kind == RECORD_AT) {
         snprintf(child->at, sizeof child->at, ", at %.80s", record->text);
+    } else if (record->kind == RECORD_FIGURE && isfinite(record->value) &&
+               report->figure_n < HEALTH_FIGURES_MAX) {
+        struct health_figure *figure = &report->figure[report->figure_n++];
+        str_copy(figure->name, sizeof figure->name, record->name);
+        str_copy(figure->subject, sizeof figure->subject, record->text);
+        str_copy(figure->unit, sizeof figure->unit, record->unit);
+        figure->value = record->value;
     } else if (record->kind == RECORD_NOTE &&
                report->note_n < HEALTH_NOTES_MAX) {
         struct health_note *note = &report->note[report->note_n++];
@@ -314,14 +345,15 @@ static void finish(struct health_report *report)
         report->finding_n ? report->finding[0].severity : FINDING_INFO;
 }
 
-static int run_probes(const struct look *look, double slow_s,
+/* Those that only look, or the ones that load the node. */
+static int run_probes(const struct look *look, bool active, double slow_s,
                       struct health_report *report, struct err *err)
 {
     struct child children[HEALTH_PROBES_MAX] = {0};
     int n = 0, rc = 0;
     fflush(NULL); /* a crashing child must not print it again */
     for (int i = 0; i < probes_n && n < HEALTH_PROBES_MAX && !rc; i++) {
-        if (!is_wanted(&probes[i], look))
+        if (!is_wanted(&probes[i], look, active))
             continue;
         struct child *child = &children[n];
         child->probe = &probes[i];
@@ -344,6 +376,10 @@ int health_look(const struct health_request *request,
                         .user = request->user,
                         .run_dir = request->run_dir,
                         .nvml = request->nvml,
+                        .active = request->active,
+                        .gpus = request->gpus,
+                        .trial = request->trial,
+                        .corrupt = request->corrupt,
                         .klog_after_s = request->klog_after_s};
     double begin_s = clock_mono_s();
     int rc = -1;
@@ -358,8 +394,10 @@ int health_look(const struct health_request *request,
     if (source_host(&look.source, ret->host, sizeof ret->host))
         str_copy(ret->host, sizeof ret->host, "unknown");
     source_now(&look.source, &ret->time_s);
-    rc = run_probes(&look, request->slow_s > 0 ? request->slow_s : 1, ret,
-                    err);
+    double slow_s = request->slow_s > 0 ? request->slow_s : 1;
+    rc = run_probes(&look, false, slow_s, ret, err);
+    if (!rc)
+        rc = run_probes(&look, true, slow_s, ret, err);
     finish(ret);
     ret->seconds = clock_mono_s() - begin_s;
 out:

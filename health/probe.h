@@ -20,6 +20,10 @@ struct look {
     bool user;               /* as the job's user, not for root's places */
     const char *run_dir;     /* with user; NULL: none */
     const char *nvml;        /* library of the GPU driver; NULL: by name */
+    bool active;             /* try the GPUs, too */
+    const char *gpus;        /* only these, "0,2-3"; NULL: all */
+    const char *trial;       /* the program that tries them; NULL: ours */
+    const char *corrupt;     /* a fault that it makes, for tests; NULL */
     double klog_after_s;     /* older lines of the kernel log are settled */
 };
 
@@ -37,6 +41,10 @@ void findings_note(struct findings *findings, const char *name,
                    const char *value_fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What was measured, of whom: "bf16", "gpu 0", "TFLOP/s". */
+void findings_figure(struct findings *findings, const char *name,
+                     const char *subject, const char *unit, double value);
+
 /* What is tried now: told as evidence if the probe hangs or crashes there. */
 void findings_at(struct findings *findings, const char *what_fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -45,6 +53,7 @@ enum probe_when {
     PROBE_ALWAYS,
     PROBE_ROOT, /* not with --user: it is about root's places */
     PROBE_USER, /* only with --user */
+    PROBE_ACTIVE, /* only when asked for, after all others: it loads the node */
 };
 
 struct probe {
@@ -73,5 +82,12 @@ void probe_limits(const struct look *look, struct findings *findings);
 void probe_uptime(const struct look *look, struct findings *findings);
 void probe_gpu(const struct look *look, struct findings *findings);
 void probe_user_dirs(const struct look *look, struct findings *findings);
+void probe_active(const struct look *look, struct findings *findings);
+
+/* The node's GPUs: from the record, the library named, or the driver. Before
+ * each call of the driver the probe says which. */
+struct gpus;
+int probe_read_gpus(const struct look *look, struct findings *findings,
+                    struct gpus *ret, struct err *err);
 
 #endif

@@ -289,23 +289,22 @@ static int count_on_bus(const struct source *source)
 
 static void tell_call(void *arg, const char *call, int gpu)
 {
-    struct scene *scene = arg;
+    struct findings *findings = arg;
     if (gpu < 0)
-        findings_at(scene->findings, "NVML %s", call);
+        findings_at(findings, "NVML %s", call);
     else
-        findings_at(scene->findings, "NVML %s of gpu %d", call, gpu);
+        findings_at(findings, "NVML %s of gpu %d", call, gpu);
 }
 
-/* From the record, the library named, or the driver. */
-static int read_gpus(struct scene *scene, struct err *err)
+int probe_read_gpus(const struct look *look, struct findings *findings,
+                    struct gpus *ret, struct err *err)
 {
-    const struct look *look = scene->look;
     if (source_is_live(&look->source) || look->nvml)
-        return nvml_read(look->nvml, &scene->gpus, tell_call, scene, err);
+        return nvml_read(look->nvml, ret, tell_call, findings, err);
     char *text = source_text(&look->source, "/gpus");
     if (!text)
         return err_set(err, "no GPUs recorded");
-    int rc = gpus_parse(text, &scene->gpus, err);
+    int rc = gpus_parse(text, ret, err);
     free(text);
     return rc;
 }
@@ -318,7 +317,7 @@ void probe_gpu(const struct look *look, struct findings *findings)
     scene.findings = findings;
     scene.on_bus = count_on_bus(&look->source);
     int expected = (int)conf_int(look->site, "expect.gpus");
-    if (read_gpus(&scene, &err)) {
+    if (probe_read_gpus(look, findings, &scene.gpus, &err)) {
         if (expected > 0)
             findings_add(findings, F_GPU_ABSENT, "node", "%s", err.msg);
         else if (expected < 0 && scene.on_bus > 0)

@@ -1,5 +1,6 @@
 /* probes - the one table of what is looked at; a new probe is a file and a
  * row. Deadlines are generous: they catch hangs, not slowness. */
+#include "health/active.h"
 #include "health/probe.h"
 
 const struct probe probes[] = {
@@ -18,5 +19,6 @@ const struct probe probes[] = {
     {"limits", probe_limits, 2, PROBE_ALWAYS, false},
     {"uptime", probe_uptime, 2, PROBE_ALWAYS, false},
     {"user-dirs", probe_user_dirs, 15, PROBE_USER, false},
+    {"active", probe_active, ACTIVE_LIMIT_S, PROBE_ACTIVE, false},
 };
 const int probes_n = sizeof probes / sizeof *probes;

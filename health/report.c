@@ -63,10 +63,17 @@ static json_t *probe_json(const struct health_probe *probe)
     return value;
 }
 
+static json_t *figure_json(const struct health_figure *figure)
+{
+    return json_pack("{s:o s:o s:f s:s}", "name", text_value(figure->name),
+                     "subject", text_value(figure->subject), "value",
+                     figure->value, "unit", figure->unit);
+}
+
 json_t *health_json(const struct health_report *report)
 {
     json_t *findings = json_array(), *probes = json_array();
-    json_t *notes = json_object();
+    json_t *notes = json_object(), *figures = json_array();
     for (int i = 0; i < report->finding_n; i++)
         json_array_append_new(findings, finding_json(&report->finding[i]));
     for (int i = 0; i < report->probe_n; i++)
@@ -74,12 +81,15 @@ json_t *health_json(const struct health_report *report)
     for (int i = 0; i < report->note_n; i++)
         json_object_set_new(notes, report->note[i].name,
                             text_value(report->note[i].value));
+    for (int i = 0; i < report->figure_n; i++)
+        json_array_append_new(figures, figure_json(&report->figure[i]));
     return json_pack(
-        "{s:i s:s s:f s:f s:s s:b s:s s:i s:o s:o s:o}", "schema", 1, "host",
-        report->host, "time", report->time_s, "seconds", report->seconds,
-        "level", report->full ? "full" : "gate", "user", report->user,
-        "verdict", health_verdict(report), "dropped", report->dropped_n,
-        "findings", findings, "notes", notes, "probes", probes);
+        "{s:i s:s s:f s:f s:s s:b s:s s:i s:o s:o s:o s:o}", "schema", 1,
+        "host", report->host, "time", report->time_s, "seconds",
+        report->seconds, "level", report->full ? "full" : "gate", "user",
+        report->user, "verdict", health_verdict(report), "dropped", report->dropped_n,
+        "findings", findings, "notes", notes, "figures", figures, "probes",
+        probes);
 }
 
 static void text_findings(const struct health_report *report,
@@ -128,6 +138,15 @@ void health_text(const struct health_report *report, struct sbuf *out)
     for (int i = 0; i < report->note_n; i++)
         sbuf_printf(out, "note    %s: %s\n", report->note[i].name,
                     report->note[i].value);
+    for (int i = 0; i < report->figure_n; i++) {
+        const struct health_figure *f = &report->figure[i];
+        if (!i || strcmp(f->subject, f[-1].subject))
+            sbuf_printf(out, "%s%s: ", i ? "\n" : "", f->subject);
+        else
+            sbuf_puts(out, ", ");
+        sbuf_printf(out, "%s %.4g %s", f->name, f->value, f->unit);
+    }
+    sbuf_puts(out, report->figure_n ? "\n" : "");
     text_probes(report, out);
 }
 
@@ -164,6 +183,14 @@ void health_prometheus(const struct health_report *report, struct sbuf *out)
         add_label(out, f->subject);
         sbuf_puts(out, "\"} 1\n");
     }
+    if (report->figure_n)
+        sbuf_puts(out, "# HELP koboshi_health_figure What was measured.\n"
+                       "# TYPE koboshi_health_figure gauge\n");
+    for (int i = 0; i < report->figure_n; i++)
+        sbuf_printf(out, "koboshi_health_figure{name=\"%s\",subject=\"%s\","
+                         "unit=\"%s\"} %.6g\n", report->figure[i].name,
+                    report->figure[i].subject, report->figure[i].unit,
+                    report->figure[i].value);
     sbuf_puts(out, "# HELP koboshi_health_probe_seconds Time of a probe.\n"
                    "# TYPE koboshi_health_probe_seconds gauge\n");
     for (int i = 0; i < report->probe_n; i++)

@@ -1,6 +1,11 @@
 # tests/health
 check_PROGRAMS += tests/health/test_look tests/health/test_catalog \
-	tests/health/test_xid
+	tests/health/test_xid tests/health/test_active tests/health/test_pairs \
+	tests/health/test_gpu_model
+tests_health_test_active_LDADD = $(HEALTH_LIBS)
+tests_health_test_pairs_LDADD = $(HEALTH_LIBS)
+tests_health_test_gpu_model_LDADD = $(HEALTH_LIBS)
+EXTRA_DIST += tests/health/t_active.t
 tests_health_test_look_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_health_test_look_LDADD = $(HEALTH_LIBS)
 tests_health_test_catalog_LDADD = $(HEALTH_LIBS)

@@ -27,7 +27,7 @@ runner/comm:      runner/plan kernels/device.h runner/base
 runner/plan:      runner/base
 runner/journal:   runner/base
 health:           runner/base
-health/active:    kernels runner/comm runner/base
+health/active:    kernels runner/comm runner/base health/pairs.h
 kernels:
 runner/base:
 '
