@@ -129,6 +129,7 @@ void CPU_NAME(cpu_matmul)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
 
 #define cpu_linear_fwd CPU_NAME(cpu_linear_fwd)
 #define cpu_linear_bwd CPU_NAME(cpu_linear_bwd)
+#define cpu_gelu_fwd CPU_NAME(cpu_gelu_fwd)
 #define cpu_norm_fwd CPU_NAME(cpu_norm_fwd)
 #define cpu_norm_bwd CPU_NAME(cpu_norm_bwd)
 #define cpu_qk_fwd CPU_NAME(cpu_qk_fwd)
@@ -155,6 +156,7 @@ enum kstatus cpu_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
                             bool dx_add, const void *dy, const void *x,
                             const struct weight *w, const struct weight *b,
                             int64_t N);
+enum kstatus cpu_gelu_fwd(struct exec *ex, void *y, const void *x, int64_t n);
 enum kstatus cpu_norm_fwd(struct exec *ex, void *y, void *sum, void *mean,
                           void *rstd, const void *res, const void *delta,
                           const struct weight *w, const struct weight *b,

@@ -141,6 +141,31 @@ enum kstatus cpu_linear_fwd(struct exec *ex, void *y, void *aux,
     return K_OK;
 }
 
+struct gelu {
+    real *y;
+    const real *x;
+    int64_t n;
+};
+#define GELU_TASK 4096
+
+static void gelu_task(void *ctx, int64_t task, int worker)
+{
+    const struct gelu *p = ctx;
+    int64_t from = task * GELU_TASK, left = p->n - from;
+
+    (void)worker;
+    gelu_row(p->y + from, p->x + from, left < GELU_TASK ? left : GELU_TASK);
+}
+
+enum kstatus cpu_gelu_fwd(struct exec *ex, void *y, const void *x, int64_t n)
+{
+    struct gelu p = {.y = y, .x = x, .n = n};
+
+    (void)ex;
+    pool_run(gelu_task, &p, (n + GELU_TASK - 1) / GELU_TASK);
+    return K_OK;
+}
+
 static void linear_bwd_done(void *ctx, int64_t m, int64_t mn, int64_t n,
                             int64_t nn)
 {

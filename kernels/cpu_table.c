@@ -49,6 +49,7 @@ const struct ops CPU_NAME(ops_cpu) = {
     .attn_bwd = cpu_attn_bwd,
     .swiglu_fwd = cpu_swiglu_fwd,
     .swiglu_bwd = cpu_swiglu_bwd,
+    .gelu_fwd = cpu_gelu_fwd,
     .embed_fwd = cpu_embed_fwd,
     .embed_bwd = cpu_embed_bwd,
     .head_loss = cpu_head_loss,

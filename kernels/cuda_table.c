@@ -166,6 +166,7 @@ const struct ops ops_cuda_table = {
     .attn_bwd = attn_bwd,
     .swiglu_fwd = cuda_swiglu_fwd,
     .swiglu_bwd = cuda_swiglu_bwd,
+    .gelu_fwd = cuda_gelu,
     .embed_fwd = cuda_embed_fwd,
     .embed_bwd = cuda_embed_bwd,
     .head_loss = cuda_head_loss,

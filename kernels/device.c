@@ -36,6 +36,17 @@ const char *dtype_name(enum dtype dtype)
     return (unsigned)dtype < DT_N ? dtypes[dtype].name : "?";
 }
 
+int device_look(enum device_kind kind, int index, char *name,
+                size_t name_bytes, int64_t *ret_bytes, int *ret_version)
+{
+    const struct device_backend *backend =
+        kind == DEVICE_CPU ? &device_backend_cpu : &device_backend_cuda;
+
+    if (!backend || !backend->look)
+        return -1;
+    return backend->look(index, name, name_bytes, ret_bytes, ret_version);
+}
+
 struct device *device_create(enum device_kind kind, int index, char *why,
                              size_t why_bytes)
 {

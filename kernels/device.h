@@ -36,6 +36,10 @@ struct device;
 typedef void *stream_t; /* cudaStream_t, or NULL on the CPU */
 typedef void *event_t;
 
+/* Model name of a GPU, bytes of its memory that programs can have, version of
+ * the libraries as 13000. -1: there is none, or a CPU. Takes nothing of it. */
+int device_look(enum device_kind kind, int index, char *name,
+                size_t name_bytes, int64_t *ret_bytes, int *ret_version);
 /* index: CUDA ordinal (ignored on the CPU). NULL when there is none; why, if
  * not NULL, gets a text of at most why_bytes. */
 struct device *device_create(enum device_kind kind, int index, char *why,

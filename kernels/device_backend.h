@@ -29,6 +29,9 @@ struct device {
 };
 
 struct device_backend {
+    /* NULL: nothing to see. 0, or -1. */
+    int (*look)(int index, char *name, size_t name_bytes, int64_t *ret_bytes,
+                int *ret_version);
     /* 0, or -1 with a text in device->error. */
     int (*open)(struct device *device);
     void (*close)(struct device *device);

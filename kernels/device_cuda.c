@@ -19,6 +19,19 @@ static enum kstatus status(struct device *device, const char *what,
     return note(device, what, error) ? K_DEVICE : K_OK;
 }
 
+static int gpu_look(int index, char *name, size_t name_bytes,
+                    int64_t *ret_bytes, int *ret_version)
+{
+    struct cudaDeviceProp prop;
+
+    if (cudaGetDeviceProperties(&prop, index) != cudaSuccess ||
+        cudaRuntimeGetVersion(ret_version) != cudaSuccess)
+        return -1;
+    snprintf(name, name_bytes, "%s", prop.name);
+    *ret_bytes = (int64_t)prop.totalGlobalMem;
+    return 0;
+}
+
 /* Streams do not wait for the default stream. The compute stream goes before
  * the others where the card has to choose. */
 static int gpu_open(struct device *device)
@@ -160,6 +173,7 @@ static enum kstatus gpu_zero(struct device *device, void *dst, size_t bytes,
 }
 
 const struct device_backend device_backend_cuda = {
+    .look = gpu_look,
     .open = gpu_open,
     .close = gpu_close,
     .info = gpu_info,

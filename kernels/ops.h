@@ -151,6 +151,9 @@ struct ops {
                                int64_t N, int F);
     enum kstatus (*swiglu_bwd)(struct exec *ex, void *dgate_up, const void *dy,
                                const void *gate_up, int64_t N, int F);
+    /* y[n] = gelu(x), as EPI_GELU makes it from aux. */
+    enum kstatus (*gelu_fwd)(struct exec *ex, void *y, const void *x,
+                             int64_t n);
 
     /* x[N,C] = wte[token] (+ wpe[position]); wte [Vp,C], wpe [T_max,C]. */
     enum kstatus (*embed_fwd)(struct exec *ex, void *x, const int32_t *tokens,

@@ -24,7 +24,9 @@ static const char usage[] =
     "  --ranks-per-node N    tasks on a node\n"
     "  --gpus-per-node N     GPUs on a node\n"
     "  --cores-per-rank N    cores of a task\n"
-    "  --memory-per-rank S   memory of a rank, as 80G\n"
+    "  --gpu NAME            their model, as H200\n"
+    "  --gpu-memory S        memory of one, as 80G\n"
+    "  --memory-per-rank S   host memory of a rank, as 80G\n"
     "  --time-limit S        of the job: seconds, or as 30m, 8h\n"
     "  --array               the job is an array\n"
     "  --submit              as sbatch asks: what this host cannot see is a\n"
@@ -36,8 +38,8 @@ static const char usage[] =
     "exit code: 0 it can run, 2 it cannot\n";
 
 enum option_id { OPT_SET = 256, OPT_NODES, OPT_RANKS, OPT_GPUS, OPT_CORES,
-                 OPT_MEMORY, OPT_TIME, OPT_ARRAY, OPT_SUBMIT, OPT_DUMP,
-                 OPT_KEYS, OPT_PRESETS };
+                 OPT_MEMORY, OPT_TIME, OPT_GPU_MEMORY, OPT_GPU,
+                 OPT_ARRAY, OPT_SUBMIT, OPT_DUMP, OPT_KEYS, OPT_PRESETS };
 
 static const struct option options[] = {
     {"set", required_argument, NULL, OPT_SET},
@@ -45,6 +47,8 @@ static const struct option options[] = {
     {"ranks-per-node", required_argument, NULL, OPT_RANKS},
     {"gpus-per-node", required_argument, NULL, OPT_GPUS},
     {"cores-per-rank", required_argument, NULL, OPT_CORES},
+    {"gpu", required_argument, NULL, OPT_GPU},
+    {"gpu-memory", required_argument, NULL, OPT_GPU_MEMORY},
     {"memory-per-rank", required_argument, NULL, OPT_MEMORY},
     {"time-limit", required_argument, NULL, OPT_TIME},
     {"array", no_argument, NULL, OPT_ARRAY},
@@ -65,6 +69,7 @@ static const struct conf_row number_rows[] = {
     {"--memory-per-rank", CONF_SIZE, "0", 0, 0x1p60, "bytes", NULL, false, "",
      NULL},
     {"--time-limit", CONF_DURATION, "0", 0, 1e9, "s", NULL, false, "", NULL},
+    {"--gpu-memory", CONF_SIZE, "0", 0, 0x1p60, "bytes", NULL, false, "", NULL},
 };
 #define NUMBERS_N ((int)(sizeof number_rows / sizeof *number_rows))
 
@@ -73,7 +78,7 @@ struct args {
     int sets_n;
     struct conf *numbers;
     bool array, submit, dump, keys, presets, help;
-    const char *file;
+    const char *file, *gpu;
 };
 
 static struct site site;        /* large, and one a process */
@@ -100,6 +105,7 @@ static int take_option(struct args *args, int id, const char *value,
                                  SETS_MAX);
         args->sets[args->sets_n++] = value;
         return 0;
+    case OPT_GPU: args->gpu = value; return 0;
     case OPT_ARRAY: args->array = true; return 0;
     case OPT_SUBMIT: args->submit = true; return 0;
     case OPT_DUMP: args->dump = true; return 0;
@@ -107,7 +113,7 @@ static int take_option(struct args *args, int id, const char *value,
     case OPT_PRESETS: args->presets = true; return 0;
     case 'h': args->help = true; return 0;
     case OPT_NODES: case OPT_RANKS: case OPT_GPUS: case OPT_CORES:
-    case OPT_MEMORY: case OPT_TIME:
+    case OPT_MEMORY: case OPT_TIME: case OPT_GPU_MEMORY:
         return conf_put(args->numbers, number_rows[id - OPT_NODES].key, value,
                         "command line", err);
     default:
@@ -164,6 +170,15 @@ static const char *lookup(const char *name)
     return getenv(name);
 }
 
+static int find_gpu(const char *name, struct err *err)
+{
+    str_copy(site.gpu, sizeof site.gpu, name);
+    if (plan_gpu_bytes(name) > 0 || site.gpu_bytes > 0)
+        return 0;
+    return err_set_class(err, ERR_REQUEST, "--gpu: '%s' is not known; give "
+                         "--gpu-memory too", name);
+}
+
 static int find_site(const struct args *args, struct conf *conf,
                      struct err *err)
 {
@@ -175,7 +190,10 @@ static int find_site(const struct args *args, struct conf *conf,
     site.cores_per_rank = (int)conf_int(args->numbers, "--cores-per-rank");
     site.mem_per_rank_bytes = conf_int(args->numbers, "--memory-per-rank");
     site.time_limit_s = conf_real(args->numbers, "--time-limit");
+    site.gpu_bytes = conf_int(args->numbers, "--gpu-memory");
     site.array_job = args->array;
+    if (args->gpu && find_gpu(args->gpu, err))
+        return -1;
     if (!args->submit) /* sbatch may be called from inside another job */
         site_take_env(&site, lookup);
     site_look(&site, conf);

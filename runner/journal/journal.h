@@ -37,6 +37,7 @@ struct metrics {
     double eta_s;
     double valid_loss;                /* NAN: none at this step */
     double ckpt_wait_ms, data_wait_ms;
+    double loss_scale, overflows;     /* NAN: not fp16 */
     double wall_s;
 };
 int journal_metrics(struct journal *journal, const struct metrics *m,

@@ -40,6 +40,9 @@ const struct field metrics_fields[] = {
      AT(ckpt_wait_ms)},
     {"data_wait_ms", "data-wait", false, 1e-3, FIELD_DOUBLE,
      AT(data_wait_ms)},
+    {"loss_scale", "loss-scale", false, 1, FIELD_DOUBLE, AT(loss_scale)},
+    {"overflows", "overflow-iterations", false, 1, FIELD_DOUBLE,
+     AT(overflows)},
     {"time", NULL, false, 1, FIELD_DOUBLE, AT(wall_s)},
 };
 const int metrics_fields_n =
@@ -68,7 +71,9 @@ double field_value(const struct field *field, const struct metrics *m)
 static bool is_optional(const struct field *field)
 {
     return !strcmp(field->name, "valid_loss") || !strcmp(field->name, "z") ||
-           !strcmp(field->name, "accuracy");
+           !strcmp(field->name, "accuracy") ||
+           !strcmp(field->name, "loss_scale") ||
+           !strcmp(field->name, "overflows");
 }
 
 json_t *metrics_json(const struct metrics *m)
@@ -107,6 +112,9 @@ void metrics_line(const struct metrics *m, char *buf, size_t buf_bytes)
                 m->iteration_ms, m->tokens_per_s_rank, m->tflops_full,
                 m->tflops_half, m->lr, m->global_batch, m->loss, m->grad_norm,
                 (long long)m->skipped, (long long)m->nan);
+    if (m->loss_scale > 0)
+        sbuf_printf(&s, " | loss scale: %g | overflows: %.0f", m->loss_scale,
+                    m->overflows);
     if (!isnan(m->valid_loss))
         sbuf_printf(&s, " | validation loss: %.6E", m->valid_loss);
     if (m->ckpt_wait_ms >= 1)

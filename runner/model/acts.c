@@ -9,7 +9,7 @@ void acts_carve(const struct shape *s, int64_t N, enum dtype act,
     for (int id = 0; id < A_N; id++) {
         int64_t bytes = act_bytes(s, (enum act_id)id, N, (int)dtype_bytes(act),
                                   (int)dtype_bytes(stat));
-        if (bytes == 0 || act_kept(s, (enum act_id)id, keep) != kept)
+        if (bytes == 0 || act_kept((enum act_id)id, keep) != kept)
             continue;
         void *p = carve(carver, bytes);
         if (ret)

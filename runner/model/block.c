@@ -172,7 +172,8 @@ static enum kstatus norm2(struct model *m, const struct weight *w,
 
 enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
                            const struct scratch *scratch, const void *res,
-                           const void *delta, const struct attend *t)
+                           const void *delta, const struct attend *t,
+                           bool again)
 {
     const struct weight *w = m->weights.layer[layer];
     int64_t N = (int64_t)t->B * t->T;
@@ -186,8 +187,8 @@ enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
     if (k == K_OK)
         k = norm2(m, w, a, a->at[A_SUM1], d, N);
     if (k == K_OK)
-        k = ffn_table[m->s->act].forward(m, w, a, d, N);
-    if (k == K_OK)
+        k = ffn_table[m->s->act].forward(m, w, a, again ? NULL : d, N);
+    if (k == K_OK && !again)
         k = tensor_sum(m, d, N * m->s->C);
     return k;
 }
@@ -199,9 +200,12 @@ enum kstatus block_recompute(struct model *m, int layer, const struct acts *a,
     int64_t N = (int64_t)t->B * t->T;
     enum kstatus k = K_OK;
 
-    if (m->keep == KEEP_INPUT)
-        return block_forward(m, layer, a, &m->scratch, a->at[A_SUM1], NULL, t);
-    if (m->keep == KEEP_COSTLY) {
+    enum keep keep = layer_keep(layer, m->plan->recompute_whole,
+                                m->plan->recompute_cheap);
+    if (keep == KEEP_INPUT)
+        return block_forward(m, layer, a, &m->scratch, a->at[A_SUM1], NULL, t,
+                             true);
+    if (keep == KEEP_COSTLY) {
         k = norm1(m, w, a, a->at[A_SUM1], NULL, N);
         if (k == K_OK)
             k = norm2(m, w, a, a->at[A_SUM2], NULL, N);

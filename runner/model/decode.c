@@ -132,7 +132,7 @@ static enum kstatus piece_forward(struct model *m, struct kv_cache *c, int B,
         s->C);
     for (int l = 0; l < s->L && k == K_OK; l++) {
         t.kv = c->kv + l * c->layer_bytes;
-        k = block_forward(m, l, &c->acts, &c->scratch, res, delta, &t);
+        k = block_forward(m, l, &c->acts, &c->scratch, res, delta, &t, false);
         res = c->acts.at[A_SUM2];
         delta = c->scratch.at[S_DELTA];
     }

@@ -9,7 +9,7 @@ static enum kstatus gelu_forward(struct model *m, const struct weight *w,
     enum kstatus k = ex->ops->linear_fwd(
         ex, a->at[A_ACT], a->at[A_UP], a->at[A_Y2], &w[P_UP],
         weight_or_null(&w[P_UP_B]), N, EPI_GELU);
-    if (k == K_OK)
+    if (k == K_OK && delta)
         k = ex->ops->linear_fwd(ex, delta, NULL, a->at[A_ACT], &w[P_DOWN],
                                 weight_or_null(&w[P_DOWN_B]), N, EPI_NONE);
     return k;
@@ -30,11 +30,11 @@ static enum kstatus gelu_backward(struct model *m, const struct weight *w,
     return k;
 }
 
-/* GELU's output is always kept: see act_kept. */
 static enum kstatus gelu_recompute(struct model *m, const struct acts *a,
                                    int64_t N)
 {
-    return K_OK;
+    return m->ex->ops->gelu_fwd(m->ex, a->at[A_ACT], a->at[A_UP],
+                                N * m->s->F);
 }
 
 /* ---- SwiGLU: down(silu(gate(y)) * up(y)) -------------------------------- */
@@ -55,7 +55,7 @@ static enum kstatus swiglu_forward(struct model *m, const struct weight *w,
         weight_or_null(&w[P_UP_B]), N, EPI_NONE);
     if (k == K_OK)
         k = swiglu_recompute(m, a, N);
-    if (k == K_OK)
+    if (k == K_OK && delta)
         k = ex->ops->linear_fwd(ex, delta, NULL, a->at[A_ACT], &w[P_DOWN],
                                 weight_or_null(&w[P_DOWN_B]), N, EPI_NONE);
     return k;

@@ -25,7 +25,6 @@ struct model {
     struct exec *ex;
     bool train;
     int64_t N;              /* tokens of a micro-batch */
-    enum keep keep;
     struct weights weights;
     struct param *params;
     int params_n;
@@ -46,10 +45,12 @@ struct attend {
 };
 
 /* A block's input is res + delta (delta NULL: res); its output is the sum of
- * acts' A_SUM2 and `delta` of the scratch. res may be acts' A_SUM1. */
+ * acts' A_SUM2 and `delta` of the scratch. res may be acts' A_SUM1. again: for
+ * backward, which wants the acts alone. */
 enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
                            const struct scratch *scratch, const void *res,
-                           const void *delta, const struct attend *attend);
+                           const void *delta, const struct attend *attend,
+                           bool again);
 /* scratch.dres: gradient of the output, then of the input. */
 enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
                             const struct attend *attend);
@@ -59,7 +60,7 @@ enum kstatus block_recompute(struct model *m, int layer, const struct acts *a,
 
 /* The feed-forward block is a table entry: GELU and SwiGLU here. */
 struct ffn {
-    /* delta = block(y2); fills A_UP, A_ACT */
+    /* delta = block(y2), NULL: not wanted; fills A_UP, A_ACT */
     enum kstatus (*forward)(struct model *m, const struct weight *w,
                             const struct acts *a, void *delta, int64_t N);
     /* dy2 = gradient of y2 from ddelta */

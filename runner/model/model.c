@@ -20,15 +20,11 @@ int model_failed(const struct model *m, const char *what, enum kstatus k,
 }
 
 /* ---- Making -------------------------------------------------------------- */
-static enum keep keep_of(const struct plan *plan, bool train)
+static enum keep keep_of(const struct plan *plan, bool train, int layer)
 {
-    if (!train)
-        return KEEP_NOTHING;
-    switch (plan->recompute) {
-    case PLAN_RECOMPUTE_NONE: return KEEP_ALL;
-    case PLAN_RECOMPUTE_SELECTIVE: return KEEP_COSTLY;
-    default: return KEEP_INPUT;
-    }
+    return train ? layer_keep(layer, plan->recompute_whole,
+                              plan->recompute_cheap)
+                 : KEEP_NOTHING;
 }
 
 static enum dtype act_of(const struct plan *plan)
@@ -46,14 +42,16 @@ static enum dtype stat_of(const struct plan *plan)
     return plan->precision == PLAN_FP64 ? DT_F64 : DT_F32;
 }
 
-static void slot_carve(const struct shape *s, int64_t N, enum dtype act,
-                       enum dtype stat, enum keep keep, struct carver *carver,
+static void slot_carve(const struct plan *plan, enum dtype act,
+                       enum dtype stat, bool train, struct carver *carver,
                        struct slot *slot)
 {
+    const struct shape *s = &plan->shape;
+    int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
     int ab = (int)dtype_bytes(act), sb = (int)dtype_bytes(stat);
     int64_t wide = act_bytes(s, A_SUM1, N, ab, sb);
     for (int l = 0; l < s->L; l++)
-        acts_carve(s, N, act, stat, keep, true, carver,
+        acts_carve(s, N, act, stat, keep_of(plan, train, l), true, carver,
                    slot ? &slot->layer[l] : NULL);
     struct slot made = {
         .layer = slot ? slot->layer : NULL,
@@ -73,12 +71,12 @@ static void model_carve(const struct plan *plan, enum dtype act,
 {
     const struct shape *s = &plan->shape;
     int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
-    enum keep keep = keep_of(plan, train);
-
     weights_carve(s, act, grad, train, carver, m ? &m->weights : NULL);
     for (int i = 0; i < slots; i++)
-        slot_carve(s, N, act, stat, keep, carver, m ? &m->slots[i] : NULL);
-    acts_carve(s, N, act, stat, keep, false, carver, m ? &m->shared : NULL);
+        slot_carve(plan, act, stat, train, carver, m ? &m->slots[i] : NULL);
+    /* the first layer keeps least: what it does not is shared */
+    acts_carve(s, N, act, stat, keep_of(plan, train, 0), false, carver,
+               m ? &m->shared : NULL);
     scratch_carve(s, N, act, train, carver, m ? &m->scratch : NULL);
     if (s->pos == SHAPE_ROPE) {
         void *p = carve(carver, s->D / 2 * (int64_t)dtype_bytes(stat));
@@ -91,7 +89,8 @@ int64_t model_arena_bytes(const struct plan *plan, bool train, int slots)
 {
     struct carver carver = {0};
     enum dtype act = act_of(plan), stat = stat_of(plan);
-    model_carve(plan, act, stat, stat, train, slots, &carver, NULL);
+    enum dtype grad = plan->grads_bf16 ? DT_BF16 : stat;
+    model_carve(plan, act, grad, stat, train, slots, &carver, NULL);
     return carver.bytes;
 }
 
@@ -170,8 +169,7 @@ struct model *model_create(const struct plan *plan, struct comm *comm,
         goto nomem;
     *m = (struct model){.plan = plan, .s = s, .comm = comm, .ex = ex,
                         .train = train, .slots_n = slots,
-                        .N = (int64_t)plan->micro_batch * plan->seq_len,
-                        .keep = keep_of(plan, train)};
+                        .N = (int64_t)plan->micro_batch * plan->seq_len};
     m->weights.layer = calloc((size_t)s->L, sizeof *m->weights.layer);
     m->slots = calloc((size_t)slots, sizeof *m->slots);
     if (!m->weights.layer || !m->slots)
@@ -252,7 +250,7 @@ static enum kstatus layers_forward(struct model *m, struct slot *slot,
     const void *res = in, *delta = NULL;
     for (int l = 0; l < m->s->L && k == K_OK; l++) {
         const struct acts *a = &slot->layer[l];
-        k = block_forward(m, l, a, &m->scratch, res, delta, t);
+        k = block_forward(m, l, a, &m->scratch, res, delta, t, false);
         res = a->at[A_SUM2];
         delta = m->scratch.at[S_DELTA];
     }

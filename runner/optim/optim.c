@@ -2,7 +2,8 @@
  *
  * Gradients come with the nominal scale 1 / (global_batch * T); the factor
  * carries the correction by the true number of unmasked tokens, and clipping.
- * It is computed on the host from the reduced sums, read in one wait a step.
+ * It is computed on the host from the reduced sums, read in one wait a step;
+ * fp16's overflow shows in the same sums.
  */
 #include "runner/optim/optim_private.h"
 
@@ -133,7 +134,10 @@ struct optim *optim_create(const struct plan *plan, struct comm *comm,
         goto nomem;
     *o = (struct optim){.plan = plan, .comm = comm, .ex = ex,
                         .tensors_n = tensors_n,
-                        .loss_max = INFINITY, .norm_max = INFINITY};
+                        .loss_max = INFINITY, .norm_max = INFINITY,
+                        .scaled = plan->precision == PLAN_FP16};
+    scaler_init(&o->scaler, plan->scale_initial, plan->scale_min,
+                plan->scale_window, plan->scale_hysteresis);
     o->tensors = malloc(n * sizeof *tensors);
     o->adamw = calloc(n, sizeof *o->adamw);
     o->grads = calloc(n, sizeof *o->grads);
@@ -178,6 +182,16 @@ void optim_limits(struct optim *o, double loss_max, double norm_max)
 
 int64_t optim_updates(const struct optim *o) { return o->updates; }
 void optim_set_updates(struct optim *o, int64_t n) { o->updates = n; }
+
+double optim_loss_scale(const struct optim *o)
+{
+    return o->scaled ? o->scaler.scale : 1.0;
+}
+
+struct scaler *optim_scaler(struct optim *o)
+{
+    return o->scaled ? &o->scaler : NULL;
+}
 
 int optim_sync_params(struct optim *o, struct err *err)
 {
@@ -239,12 +253,15 @@ static struct optim_result judge(const struct optim *o)
         .loss = sums[0] / tokens,
         .z = sums[2] / tokens,
         .accuracy = sums[3] / tokens,
-        .grad_norm = sqrt(sums[SQUARES_AT]) * (nominal / tokens),
+        .grad_norm = sqrt(sums[SQUARES_AT]) * (nominal / tokens) /
+                     optim_loss_scale(o),
+        .loss_scale = optim_loss_scale(o),
     };
     for (int i = 0; i < OPTIM_FLAGS; i++)
         if (o->h_reduced[SUMS_N + i] > 0)
             r.flags |= (int64_t)1 << i;
     r.finite = tokens > 0 && isfinite(r.loss) && isfinite(r.grad_norm);
+    r.overflow = o->scaled && tokens > 0 && isfinite(r.loss) && !r.finite;
     r.skipped = !r.finite || r.loss > o->loss_max ||
                 r.grad_norm > o->norm_max;
     return r;
@@ -254,7 +271,7 @@ static struct optim_result judge(const struct optim *o)
 static double factor_of(const struct optim *o, const struct optim_result *r)
 {
     double nominal = (double)o->plan->global_batch * o->plan->seq_len;
-    double factor = nominal / r->tokens;
+    double factor = nominal / r->tokens / r->loss_scale;
     double clip = o->plan->clip;
     if (clip > 0 && r->grad_norm > clip)
         factor *= clip / (r->grad_norm + 1e-6);
@@ -291,6 +308,9 @@ int optim_step(struct optim *o, int64_t step, double *sums, int64_t flags,
     if (reduce_finish(o, err) != 0 || reduce_sums(o, sums, flags, err) != 0)
         return -1;
     struct optim_result r = judge(o);
+    if (o->scaled && (r.finite || r.overflow))
+        r.overflow &= scaler_step(&o->scaler, r.overflow);
+    r.finite |= r.overflow;
     if (!r.skipped && (update(o, step, factor_of(o, &r), err) != 0 ||
                        reduce_spread(o, err) != 0))
         return -1;

@@ -12,6 +12,7 @@
 #include "runner/base/err.h"
 #include "kernels/view.h"
 #include "runner/comm/comm.h"
+#include "runner/optim/scaler.h"
 #include "runner/plan/plan.h"
 
 struct optim;
@@ -35,6 +36,8 @@ struct optim_result {
     double accuracy;    /* correct next tokens, share */
     bool skipped;       /* nothing was changed: not finite or over a limit */
     bool finite;
+    bool overflow;      /* fp16: skipped, and a matter of the scale alone */
+    double loss_scale;  /* of this step; 1 but in fp16 */
     int64_t flags;      /* OR of the ranks' requests, see optim_step */
 };
 
@@ -50,8 +53,9 @@ double optim_lr(const struct plan *plan, int64_t step); /* step from 1 */
 /* Gradients of this bucket are complete here: start their reduction. */
 void optim_bucket_ready(struct optim *optim, int bucket);
 /* Reduce, clip, update for step (from 1). sums [4] F64 device: as head_loss
- * left them for this rank's part, gradients of scale 1 / (global_batch * T):
- * corrected here by the true number of unmasked tokens. flags: this rank's
+ * left them for this rank's part, gradients of scale 1 / (global_batch * T)
+ * times optim_loss_scale: corrected here by the true number of unmasked
+ * tokens. flags: this rank's
  * requests (stop, busy...), carried in the same reduction as the loss, so that
  * all see the same (at most OPTIM_FLAGS bits). Waits for the device once, to
  * read the sums. */
@@ -65,6 +69,10 @@ void optim_limits(struct optim *optim, double loss_max, double norm_max);
  * checkpoint's state. */
 int64_t optim_updates(const struct optim *optim);
 void optim_set_updates(struct optim *optim, int64_t updates);
+/* What the loss is to be multiplied by: 1 but in fp16. */
+double optim_loss_scale(const struct optim *optim);
+/* NULL but in fp16; part of a checkpoint's state. */
+struct scaler *optim_scaler(struct optim *optim);
 /* master/, exp_avg/, exp_avg_sq/ views: all that this rank holds, or the rows
  * that it owns (each element owned once in the data group). Written up to max;
  * returns how many there are. */

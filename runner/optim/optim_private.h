@@ -35,6 +35,8 @@ struct optim {
     struct range *owned;               /* [ranks][tensors_n] */
     int64_t updates;
     double loss_max, norm_max;
+    bool scaled;                       /* fp16 */
+    struct scaler scaler;
     /* device: the state, each packed over all tensors */
     void *master, *m, *v;              /* master NULL: the parameter is it */
     struct adamw_tensor *adamw;        /* [tensors_n], of what is held */

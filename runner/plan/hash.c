@@ -50,6 +50,8 @@ void make_hash(struct making *m)
                 plan->eps, plan->weight_decay, plan->clip, plan->z_loss);
     sbuf_printf(&text, "schedule %s %lld %lld\n", plan->schedule,
                 (long long)plan->warmup_steps, (long long)plan->decay_steps);
+    if (plan->grads_bf16)
+        sbuf_puts(&text, "gradients bf16\n");
     if (text.failed)
         refuse(m, NULL, "out of memory");
     else

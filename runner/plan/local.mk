@@ -7,6 +7,7 @@ libkb_plan_a_SOURCES = \
 	runner/plan/make.c runner/plan/layout.c runner/plan/model.c \
 	runner/plan/data.c runner/plan/checkpoint.c runner/plan/recovery.c \
 	runner/plan/sizes.c runner/plan/sizes.h runner/plan/scratch.c \
-	runner/plan/memory.c \
+	runner/plan/memory.c runner/plan/fit.c runner/plan/gpu.c \
+	runner/plan/gpu.h \
 	runner/plan/hash.c runner/plan/print.c
 PLAN_LIBS = libkb_plan.a $(BASE_LIBS)

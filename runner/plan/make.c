@@ -96,6 +96,10 @@ static const struct {
     FIELD("data.eod_mask_loss", F_BOOL, eod_mask_loss),
     FIELD("data.reset_positions", F_BOOL, eod_reset_positions),
     FIELD("data.reset_attention", F_BOOL, eod_reset_attention),
+    FIELD("fp16.scale", F_REAL, scale_initial),
+    FIELD("fp16.min_scale", F_REAL, scale_min),
+    FIELD("fp16.window", F_INT, scale_window),
+    FIELD("fp16.hysteresis", F_INT, scale_hysteresis),
     FIELD("optim.lr", F_REAL, lr),
     FIELD("optim.min_lr", F_REAL, min_lr),
     FIELD("optim.schedule", F_TEXT, schedule),
@@ -204,18 +208,25 @@ static void make_device(struct making *m)
     plan->precision = !strcmp(precision, "fp64")   ? PLAN_FP64
                       : !strcmp(precision, "fp32") ? PLAN_FP32
                       : !strcmp(precision, "bf16") ? PLAN_BF16
+                      : !strcmp(precision, "fp16") ? PLAN_FP16
                       : cuda                       ? PLAN_BF16
                                                    : PLAN_FP32;
     if (cuda && plan->precision == PLAN_FP64)
         refuse(m, "train.precision", "fp64 is for CPUs; give bf16 or fp32");
-    if (!cuda && plan->precision == PLAN_BF16)
-        refuse(m, "train.precision", "bf16 is for GPUs; give fp32 or fp64, or "
-               "ask for GPUs (--gpus-per-node)");
+    if (!cuda && (plan->precision == PLAN_BF16 ||
+                  plan->precision == PLAN_FP16))
+        refuse(m, "train.precision", "%s is for GPUs; give fp32 or fp64, or "
+               "ask for GPUs (--gpus-per-node)", precision);
+    plan->grads_bf16 = !strcmp(conf_text(m->conf, "train.gradients"), "bf16");
+    if (plan->grads_bf16 && plan->precision != PLAN_BF16)
+        refuse(m, "train.gradients", "bf16 goes with train.precision: bf16 "
+               "alone; give fp32");
     const char *recompute = conf_text(m->conf, "train.recompute");
-    plan->recompute = !strcmp(recompute, "full") ? PLAN_RECOMPUTE_FULL
+    plan->recompute = !strcmp(recompute, "full")        ? PLAN_RECOMPUTE_FULL
                       : !strcmp(recompute, "selective")
                           ? PLAN_RECOMPUTE_SELECTIVE
-                          : PLAN_RECOMPUTE_NONE;
+                      : !strcmp(recompute, "none") ? PLAN_RECOMPUTE_NONE
+                                                   : PLAN_RECOMPUTE_AUTO;
     if (!cuda)
         plan->deterministic = true;
     if (!conf_is_set(m->conf, "system.blas_threads"))
@@ -224,6 +235,9 @@ static void make_device(struct making *m)
                                  : 1;
     if (!strcmp(plan->blas_core, "auto"))
         plan->blas_core[0] = 0;
+    if (plan->scale_min > plan->scale_initial)
+        refuse(m, "fp16.min_scale", "%g is above fp16.scale %g; give at most "
+               "that", plan->scale_min, plan->scale_initial);
 }
 
 static void make_schedule(struct making *m)

@@ -57,23 +57,33 @@ static void count_weights(const struct shape *s, int elem, int64_t *ret_n,
 
 /* ---- Activations -------------------------------------------------------- */
 
-static enum keep keep_of(const struct plan *plan)
+static int64_t act_row_bytes(const struct plan *plan, enum act_id id)
 {
-    return plan->recompute == PLAN_RECOMPUTE_FULL        ? KEEP_INPUT
-           : plan->recompute == PLAN_RECOMPUTE_SELECTIVE ? KEEP_COSTLY
-                                                         : KEEP_ALL;
+    int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
+    return sizes_align(act_bytes(&plan->shape, id, N, plan_act_bytes(plan),
+                                 plan_stat_bytes(plan)));
 }
 
 /* Of one layer: what is kept, or what is not. */
-static int64_t layer_bytes(const struct plan *plan, bool kept)
+static int64_t layer_bytes(const struct plan *plan, enum keep keep, bool kept)
 {
-    const struct shape *s = &plan->shape;
-    int64_t N = (int64_t)plan->micro_batch * plan->seq_len, sum = 0;
+    int64_t sum = 0;
     for (int id = 0; id < A_N; id++)
-        if (act_kept(s, (enum act_id)id, keep_of(plan)) == kept)
-            sum += sizes_align(act_bytes(s, (enum act_id)id, N,
-                                         plan_act_bytes(plan),
-                                         plan_stat_bytes(plan)));
+        if (act_kept((enum act_id)id, keep) == kept)
+            sum += act_row_bytes(plan, (enum act_id)id);
+    return sum;
+}
+
+static enum keep keep_of(const struct plan *plan, int layer)
+{
+    return layer_keep(layer, plan->recompute_whole, plan->recompute_cheap);
+}
+
+static int64_t layers_bytes(const struct plan *plan)
+{
+    int64_t sum = 0;
+    for (int l = 0; l < plan->shape.L; l++)
+        sum += layer_bytes(plan, keep_of(plan, l), true);
     return sum;
 }
 
@@ -81,11 +91,9 @@ static int64_t layer_bytes(const struct plan *plan, bool kept)
 static int64_t final_bytes(const struct plan *plan)
 {
     static const enum act_id ids[] = {A_SUM1, A_Y1, A_MEAN1, A_RSTD1};
-    int64_t N = (int64_t)plan->micro_batch * plan->seq_len, sum = 0;
+    int64_t sum = 0;
     for (int i = 0; i < 4; i++)
-        sum += sizes_align(act_bytes(&plan->shape, ids[i], N,
-                                     plan_act_bytes(plan),
-                                     plan_stat_bytes(plan)));
+        sum += act_row_bytes(plan, ids[i]);
     return sum;
 }
 
@@ -93,7 +101,7 @@ static int64_t shared_bytes(const struct plan *plan)
 {
     const struct shape *s = &plan->shape;
     int64_t N = (int64_t)plan->micro_batch * plan->seq_len;
-    int64_t sum = layer_bytes(plan, false);
+    int64_t sum = layer_bytes(plan, keep_of(plan, 0), false);
     for (int id = 0; id < S_N; id++)
         sum += sizes_align(scratch_bytes(s, (enum scratch_id)id, N,
                                          plan_act_bytes(plan), true));
@@ -104,13 +112,15 @@ static int64_t shared_bytes(const struct plan *plan)
 
 /* ---- The rows ----------------------------------------------------------- */
 
-static void add_row(struct plan *plan, const char *what, int64_t bytes)
+static void add_row(struct plan *plan, enum plan_where where,
+                    const char *what, int64_t bytes)
 {
     int most = sizeof plan->memory / sizeof *plan->memory;
     if (plan->memory_n == most || bytes <= 0)
         return;
     struct plan_memory_row *row = &plan->memory[plan->memory_n++];
     str_copy(row->what, sizeof row->what, what);
+    row->where = where;
     row->bytes = bytes;
     plan->memory_bytes += bytes;
 }
@@ -149,116 +159,33 @@ static void count_flop(struct plan *plan)
 void plan_memory(struct plan *plan)
 {
     int act = plan_act_bytes(plan), stat = plan_stat_bytes(plan);
+    bool cuda = plan->device == PLAN_CUDA;
     int64_t weights, grads, states, n;
     plan->memory_n = 0;
     plan->memory_bytes = 0;
     count_weights(&plan->shape, act, &plan->params_n, &weights);
-    count_weights(&plan->shape, stat, &n, &grads);
+    count_weights(&plan->shape, plan->grads_bf16 ? 2 : stat, &n, &grads);
     plan->owned_n =
         sizes_owned(&plan->shape, plan->shard_optimizer ? plan->data : 1);
     /* master, and first and second moment, each packed; in full precision the
      * weights are their own master */
     states = sizes_align(plan->owned_n * stat) * (act == stat ? 2 : 3);
-    add_row(plan, "weights", weights);
-    add_row(plan, "gradients", grads);
-    add_row(plan, "optimizer", states);
-    add_row(plan, "activations",
-            layer_bytes(plan, true) * plan->shape.L + final_bytes(plan));
-    add_row(plan, "workspace", shared_bytes(plan));
-    add_row(plan, "operations",
-            operations_bytes(&plan->shape, plan->device == PLAN_CUDA,
-                             plan->micro_batch, plan->seq_len, act));
-    add_row(plan, "buffers", batch_bytes(plan));
-    if (plan->device == PLAN_CPU)
-        add_row(plan, "checkpoint snapshot",
-                n * 3 * stat / (plan->data > 0 ? plan->data : 1));
+    add_row(plan, PLAN_ARENA, "weights", weights);
+    add_row(plan, PLAN_ARENA, "gradients", grads);
+    add_row(plan, PLAN_ARENA, "optimizer", states);
+    add_row(plan, PLAN_ARENA, "activations",
+            layers_bytes(plan) + final_bytes(plan));
+    add_row(plan, PLAN_ARENA, "workspace", shared_bytes(plan));
+    add_row(plan, PLAN_ARENA, "operations",
+            operations_bytes(&plan->shape, cuda, plan->micro_batch,
+                             plan->seq_len, act));
+    add_row(plan, PLAN_ARENA, "buffers", batch_bytes(plan));
+    plan->snapshot_bytes = n * 3 * stat / (plan->data > 0 ? plan->data : 1);
+    if (cuda)
+        add_row(plan, PLAN_OUTSIDE, "context and libraries",
+                plan->library_bytes);
+    else
+        add_row(plan, PLAN_HOST, "checkpoint snapshot", plan->snapshot_bytes);
     count_flop(plan);
 }
 
-/* ---- The stage ---------------------------------------------------------- */
-
-/* The largest micro-batch that fits, 0: none. */
-static int fitting_micro_batch(const struct plan *plan, int64_t limit)
-{
-    struct plan trial = *plan;
-    int64_t each = (int64_t)plan->micro_batch * plan->accum;
-    for (int64_t b = plan->micro_batch - 1; b >= 1; b--) {
-        if (each % b)
-            continue;
-        trial.micro_batch = (int)b;
-        plan_memory(&trial);
-        if (trial.memory_bytes <= limit)
-            return (int)b;
-    }
-    return 0;
-}
-
-static bool fits_recomputed(const struct plan *plan, int64_t limit)
-{
-    struct plan trial = *plan;
-    trial.recompute = PLAN_RECOMPUTE_FULL;
-    plan_memory(&trial);
-    return trial.memory_bytes <= limit;
-}
-
-static bool fits_sharded(const struct plan *plan, bool recomputed,
-                         int64_t limit)
-{
-    struct plan trial = *plan;
-    trial.shard_optimizer = plan->data > 1;
-    if (recomputed)
-        trial.recompute = PLAN_RECOMPUTE_FULL;
-    plan_memory(&trial);
-    return trial.memory_bytes <= limit;
-}
-
-/* Sizes that 64 bits cannot hold are a mistake in the file, not a plan. */
-static bool is_countable(const struct plan *plan)
-{
-    const struct shape *s = &plan->shape;
-    double N = (double)plan->micro_batch * plan->seq_len;
-    double wide = 8.0 * s->C + 6.0 * s->F + 8.0 * s->H * s->D + 64;
-    return N * wide * (s->L + 2) * 8 < 1e18;
-}
-
-void make_memory(struct making *m)
-{
-    struct plan *plan = m->plan;
-    int64_t limit = m->site->mem_per_rank_bytes;
-    char need[32], have[32];
-    if (!is_countable(plan)) {
-        refuse(m, "train.micro_batch", "%d sequences of %d tokens at once are "
-               "more than any memory holds; give 1 to 64", plan->micro_batch,
-               plan->seq_len);
-        return;
-    }
-    plan_memory(plan);
-    if (limit <= 0 || m->refused_n)
-        return;
-    plan_bytes_text(plan->memory_bytes, need);
-    plan_bytes_text(limit, have);
-    if (plan->memory_bytes <= limit) {
-        if ((double)plan->memory_bytes > 0.95 * (double)limit)
-            warn(m, "train.micro_batch", "%s of a rank's %s are planned: "
-                 "tight", need, have);
-        return;
-    }
-    int fits = fitting_micro_batch(plan, limit);
-    if (!plan->shard_optimizer && fits_sharded(plan, false, limit))
-        refuse(m, "parallel.shard_optimizer", "a rank needs %s and has %s; "
-               "give true", need, have);
-    else if (fits)
-        refuse(m, "train.micro_batch", "a rank needs %s and has %s; give %d%s",
-               need, have, fits,
-               fits_recomputed(plan, limit) ? ", or train.recompute: full"
-                                            : "");
-    else if (fits_recomputed(plan, limit))
-        refuse(m, "train.recompute", "a rank needs %s and has %s; give full",
-               need, have);
-    else if (!plan->shard_optimizer && fits_sharded(plan, true, limit))
-        refuse(m, "parallel.shard_optimizer", "a rank needs %s and has %s; "
-               "give true, and train.recompute: full", need, have);
-    else
-        refuse(m, "model.layers", "a rank needs %s and has %s, whatever the "
-               "micro-batch; take a smaller model or more memory", need, have);
-}

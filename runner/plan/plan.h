@@ -23,8 +23,8 @@
 
 enum plan_precision { PLAN_FP32, PLAN_FP64, PLAN_BF16, PLAN_FP16 };
 enum plan_device { PLAN_CPU, PLAN_CUDA };
-enum plan_recompute { PLAN_RECOMPUTE_NONE, PLAN_RECOMPUTE_SELECTIVE,
-                      PLAN_RECOMPUTE_FULL };
+enum plan_recompute { PLAN_RECOMPUTE_AUTO, PLAN_RECOMPUTE_NONE,
+                      PLAN_RECOMPUTE_SELECTIVE, PLAN_RECOMPUTE_FULL };
 
 /* One token file of a blend. */
 struct plan_data {
@@ -54,7 +54,10 @@ struct site {
     int ranks_per_node;    /* 0 unknown */
     int gpus_per_node;     /* 0 none */
     int cores_per_rank;    /* 0 unknown */
-    int64_t mem_per_rank_bytes; /* host or device; 0 unknown */
+    int64_t mem_per_rank_bytes; /* of the host; 0 unknown */
+    char gpu[64];          /* the GPUs' model, "" unknown */
+    int64_t gpu_bytes;     /* what programs can have of one; 0 unknown */
+    int cuda_version;      /* the libraries', as 13000; 0: the built ones' */
     int64_t disk_free_bytes;    /* at the run directory; -1 unknown */
     bool run_dir_writable, run_dir_known;
     char run_dir_problem[256];
@@ -70,7 +73,13 @@ struct site {
     int kill_wait_s;
 };
 
-struct plan_memory_row { char what[48]; int64_t bytes; };
+/* In the device's arena; beside it on the device; in the host's memory. */
+enum plan_where { PLAN_ARENA, PLAN_OUTSIDE, PLAN_HOST };
+struct plan_memory_row {
+    char what[48];
+    enum plan_where where;
+    int64_t bytes;
+};
 
 struct plan {
     /* run */
@@ -83,7 +92,14 @@ struct plan {
     enum plan_precision precision;
     enum plan_device device;
     bool deterministic;
-    enum plan_recompute recompute;
+    enum plan_recompute recompute;  /* as asked for */
+    int recompute_whole;            /* the rank's first layers keep their */
+    int recompute_cheap;            /* input alone, the next what is costly,
+                                     * the others all (sizes.h: layer_keep) */
+    bool grads_bf16;                /* else as master weights */
+    /* fp16: dynamic scale of the loss (optim/scaler.h) */
+    double scale_initial, scale_min;
+    int scale_window, scale_hysteresis;
     /* layout: world = data * tensor * pipeline; nodes: those that train, 0
      * unknown */
     int nodes, ranks_per_node;
@@ -135,6 +151,8 @@ struct plan {
     struct plan_memory_row memory[24];
     int memory_n;
     int64_t memory_bytes;
+    int64_t library_bytes;          /* of PLAN_OUTSIDE (gpu.h) */
+    int64_t snapshot_bytes;         /* a checkpoint's, in the host's memory */
     int64_t params_n;
     int64_t owned_n;                /* of them, with the optimizer's state in
                                      * this rank's memory, at most */
@@ -189,6 +207,9 @@ int plan_make(const struct conf *conf, const struct site *site,
 /* Memory rows, parameters, FLOP: part of plan_make, alone for tests. */
 void plan_memory(struct plan *plan);
 
+/* Memory of a GPU of this model that programs can have, 0: not known. name:
+ * the driver's, or a part of it, as "H200". */
+int64_t plan_gpu_bytes(const char *name);
 /* The plan for people. */
 void plan_print(const struct plan *plan, struct sbuf *out);
 

@@ -30,7 +30,7 @@ void make_layout(struct making *m);     /* layout.c */
 void make_batch(struct making *m);
 void make_model(struct making *m);      /* model.c */
 void make_data(struct making *m);       /* data.c */
-void make_memory(struct making *m);     /* memory.c */
+void make_memory(struct making *m);     /* fit.c */
 void make_checkpoints(struct making *m);/* checkpoint.c */
 void make_recovery(struct making *m);   /* recovery.c */
 void make_hash(struct making *m);       /* hash.c */

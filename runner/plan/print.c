@@ -59,6 +59,8 @@ static void print_ranks(const struct plan *plan, struct sbuf *out)
                 plan->data, plan->tensor, plan->pipeline,
                 plan->device == PLAN_CUDA ? "GPU" : "CPU",
                 precisions[plan->precision]);
+    if (plan->grads_bf16)
+        sbuf_puts(out, ", gradients bf16");
     if (plan->device == PLAN_CPU)
         sbuf_printf(out, ", %d thread%s", plan->blas_threads,
                     plan->blas_threads == 1 ? "" : "s");
@@ -109,15 +111,34 @@ static int64_t saved_bytes(const struct plan *plan)
     return (plan->params_n - plan->owned_n) * plan_stat_bytes(plan) * copies;
 }
 
+static void print_recompute(const struct plan *plan, struct sbuf *out)
+{
+    int whole = plan->recompute_whole, cheap = plan->recompute_cheap;
+    if (!whole && !cheap)
+        return;
+    sbuf_puts(out, "            backward computes again:");
+    if (whole)
+        sbuf_printf(out, " %d of %d layers whole%s", whole, plan->shape.L,
+                    cheap ? "," : "");
+    if (cheap)
+        sbuf_printf(out, " of %d layers what is cheap", cheap);
+    sbuf_puts(out, "\n");
+}
+
 static void print_memory(const struct plan *plan, struct sbuf *out)
 {
     char text[32];
-    sbuf_printf(out, "memory      %s a rank\n",
-                plan_bytes_text(plan->memory_bytes, text));
+    sbuf_printf(out, "memory      %s a rank%s\n",
+                plan_bytes_text(plan->memory_bytes, text),
+                plan->device == PLAN_CUDA ? " of its GPU's" : "");
     for (int i = 0; i < plan->memory_n; i++)
         sbuf_printf(out, "            %10s %s\n",
                     plan_bytes_text(plan->memory[i].bytes, text),
                     plan->memory[i].what);
+    print_recompute(plan, out);
+    if (plan->device == PLAN_CUDA)
+        sbuf_printf(out, "            and %s of the host's for a checkpoint\n",
+                    plan_bytes_text(plan->snapshot_bytes, text));
     if (plan->shard_optimizer)
         sbuf_printf(out, "            a rank keeps 1/%d of the optimizer's "
                     "state: %s less\n", plan->data,

@@ -147,17 +147,40 @@ const struct conf_row plan_rows[] = {
         "sequences that a rank computes at once"),
     CHOICE("train.device", "auto", "auto|cpu|cuda", "backend",
            "auto: GPUs where the job has them"),
-    CHOICE("train.precision", "auto", "auto|fp32|fp64|bf16",
-           "dtype|mixed_precision|params_dtype|torch_dtype|bf16|fp16",
+    CHOICE("train.precision", "auto", "auto|fp32|fp64|bf16|fp16",
+           "dtype|mixed_precision|params_dtype|torch_dtype|bf16",
            "of weights and activations; auto: bf16 on GPUs, fp32 on CPUs. "
            "fp64 is for proofs, on CPUs. Master weights are fp32"),
+    CHOICE("train.gradients", "fp32", "fp32|bf16",
+           "grad_reduce_in_fp32|grad_reduce_in_bf16|"
+           "accumulate_allreduce_grads_in_fp32|reduce_dtype",
+           "what gradients of weights add up in; bf16 halves their memory and "
+           "traffic, and rounds each addition"),
     BOOL("train.deterministic", "true", "deterministic_mode",
          "the same run gives the same bits (always so on CPUs)"),
-    CHOICE("train.recompute", "none", "none|selective|full",
+    CHOICE("train.recompute", "auto", "auto|none|selective|full",
            "recompute_granularity|activation_checkpoint|"
            "gradient_checkpointing|activation_checkpointing",
            "what backward computes again instead of keeping it: nothing, what "
-           "is cheap (norms, SwiGLU), or whole layers"),
+           "is cheap (norms, GELU, SwiGLU), or whole layers; auto: as little "
+           "as fits the memory, layer by layer"),
+    INT("train.recompute_layers", "", 0, 1000, "layers",
+        "recompute_num_layers",
+        "layers that train.recompute is for; of the others, with full, what "
+        "is cheap is computed again; unset: all"),
+
+    REAL("fp16.scale", "65536", 1, 0x1p40,
+         "initial_loss_scale|initial_scale_power|loss_scale|init_scale",
+         "precision fp16: what the loss is multiplied by at the start"),
+    INT("fp16.window", "1000", 1, 1 << 30, "steps",
+        "loss_scale_window|growth_interval",
+        "steps without an overflow after which the scale is doubled"),
+    INT("fp16.hysteresis", "2", 1, 1000, "overflows", "hysteresis",
+        "overflows after which the scale is halved, counted anew whenever it "
+        "is doubled"),
+    REAL("fp16.min_scale", "1", 1e-6, 0x1p40, "min_loss_scale",
+         "the scale never falls below; an overflow there is a gradient that "
+         "is not finite"),
 
     REAL("optim.lr", "3e-4", 0, 10, "learning_rate|max_lr",
          "learning rate after warmup"),

@@ -100,19 +100,25 @@ int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N, int act,
     }
 }
 
-bool act_kept(const struct shape *s, enum act_id id, enum keep keep)
+bool act_kept(enum act_id id, enum keep keep)
 {
     switch (keep) {
     case KEEP_ALL:
         return true;
-    case KEEP_COSTLY: /* norms and SwiGLU are cheap to compute again */
-        return id != A_Y1 && id != A_Y2 &&
-               !(id == A_ACT && s->act == SHAPE_SWIGLU);
+    case KEEP_COSTLY: /* norms, GELU, SwiGLU are cheap to compute again */
+        return id != A_Y1 && id != A_Y2 && id != A_ACT;
     case KEEP_INPUT:
         return id == A_SUM1;
     default:
         return false;
     }
+}
+
+enum keep layer_keep(int layer, int whole, int cheap)
+{
+    return layer < whole           ? KEEP_INPUT
+           : layer < whole + cheap ? KEEP_COSTLY
+                                   : KEEP_ALL;
 }
 
 int64_t scratch_bytes(const struct shape *s, enum scratch_id id, int64_t N,

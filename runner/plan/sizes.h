@@ -55,9 +55,12 @@ enum act_id {
 int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N, int act,
                   int stat);
 
-/* What backward finds stored: plan's recompute mode. */
+/* What backward finds stored of a layer. */
 enum keep { KEEP_NOTHING, KEEP_INPUT, KEEP_COSTLY, KEEP_ALL };
-bool act_kept(const struct shape *s, enum act_id id, enum keep keep);
+bool act_kept(enum act_id id, enum keep keep);
+/* Of the rank's layer: the first `whole` keep their input alone, the next
+ * `cheap` what is costly to compute again, the others all. */
+enum keep layer_keep(int layer, int whole, int cheap);
 
 /* Scratch shared by all layers. Without training only delta. */
 enum scratch_id {

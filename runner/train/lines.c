@@ -38,8 +38,8 @@ void lines_start(const struct train *t)
                  (double)p->memory[i].bytes / 1e6);
     log_info("memory a rank: %-32s %10.1f MB", "total",
              (double)p->memory_bytes / 1e6);
-    log_info("device memory: %.1f MB used as planned",
-             (double)device_arena_used(t->device) / 1e6);
+    log_info("arena: %lld bytes used, as planned to the byte",
+             (long long)device_arena_used(t->device));
 }
 
 static void metrics_fill(const struct train *t, const struct optim_result *r,
@@ -65,6 +65,8 @@ static void metrics_fill(const struct train *t, const struct optim_result *r,
         .global_batch = p->global_batch, .skipped = t->skipped, .nan = t->nan,
         .eta_s = step_s * (double)(p->steps - t->step),
         .valid_loss = t->valid_loss,
+        .loss_scale = p->precision == PLAN_FP16 ? r->loss_scale : NAN,
+        .overflows = p->precision == PLAN_FP16 ? (double)t->overflows : NAN,
         .ckpt_wait_ms = t->ckpt_wait_s * 1e3,
         .data_wait_ms = t->data_wait_s * 1e3,
         .wall_s = clock_wall_s(),

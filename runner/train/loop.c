@@ -53,9 +53,22 @@ static void rollback_write(const struct train *t)
     json_decref(r);
 }
 
+/* fp16's scale was too large: no anomaly, and no proof of anything. */
+static void overflow_tell(const struct train *t, const struct optim_result *r)
+{
+    if (t->place.rank == 0)
+        log_info("step %lld: the gradient overflows fp16, update skipped: "
+                 "loss scale %g, then %g", (long long)t->step, r->loss_scale,
+                 optim_loss_scale(t->optim));
+}
+
 static int guard_turn(struct train *t, const struct optim_result *r,
                       struct err *err)
 {
+    if (r->overflow) {
+        overflow_tell(t, r);
+        return 0;
+    }
     switch (guard_look(&t->guard, r->loss, r->grad_norm, r->finite,
                        r->skipped)) {
     case GUARD_FINE:
@@ -100,9 +113,12 @@ static void first_step_tell(struct train *t)
     if (t->step != t->start_step + 1)
         return;
     report_phase(&t->report, KB_PHASE_STEP);
-    if (t->place.rank == 0)
-        report_event(&t->report, KB_EV_FIRST_STEP,
-                     json_pack("{s:I}", "step", (json_int_t)t->step));
+    parts_end(&t->parts, "step");
+    if (t->place.rank != 0)
+        return;
+    parts_tell(&t->parts);
+    report_event(&t->report, KB_EV_FIRST_STEP,
+                 json_pack("{s:I}", "step", (json_int_t)t->step));
 }
 
 static int one_step(struct train *t, struct optim_result *r, struct err *err)

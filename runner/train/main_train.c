@@ -137,7 +137,9 @@ static int rank_run(struct train *t, char **argv, struct err *err)
         log_info("unsupervised: nobody restarts this run when it fails");
     if (plan_read(t, conf, err) != 0)
         return -1;
+    parts_end(&t->parts, "plan");
     int rc = open_report(t, err) || open_device(t, err) ? -1 : 0;
+    parts_end(&t->parts, "device");
     if (rc == 0 && open_comm(t, err) != 0)
         rc = err->class == ERR_REQUEST ? -1 : KB_EXIT_WIREUP;
     if (rc == 0 && t->unsupervised &&
@@ -146,15 +148,19 @@ static int rank_run(struct train *t, char **argv, struct err *err)
     conf_destroy(conf);
     if (rc != 0)
         return rc;
+    parts_end(&t->parts, "wiring");
     report_phase(&t->report, KB_PHASE_LOAD);
     if (state_open(t, err) != 0 || trackers_open(t, err) != 0)
         return -1;
     if (t->place.rank == 0)
         lines_start(t);
+    parts_end(&t->parts, "trackers");
     if (resume_load(t, err) != 0) /* a step's class: none is valid */
         return err->class == ERR_STEP ? KB_EXIT_NO_CKPT : -1;
+    parts_end(&t->parts, "load");
     if (open_ckpt(t, err) != 0)
         return -1;
+    parts_end(&t->parts, "checkpoints");
     return loop_run(t, err);
 }
 
@@ -208,6 +214,7 @@ int main(int argc, char **argv)
     }
     t.unsupervised = t.options.attempt == 0;
     stop_install();
+    parts_begin(&t.parts);
     int rc = rank_run(&t, argv, &err);
     if (err.class != ERR_NONE)
         leave(&t, rc, &err);

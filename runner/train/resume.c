@@ -20,13 +20,33 @@
 /* ---- What is saved beside the tensors ------------------------------------ */
 json_t *resume_state(const struct train *t)
 {
-    return json_pack(
+    const struct scaler *scaler = optim_scaler(t->optim);
+    json_t *state = json_pack(
         "{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o}", "step",
         (json_int_t)t->step, "consumed_samples", (json_int_t)t->consumed,
         "plan_hash", t->plan.hash, "seed", (json_int_t)t->plan.seed, "updates",
         (json_int_t)optim_updates(t->optim), "skipped", (json_int_t)t->skipped,
         "nan", (json_int_t)t->nan, "guard", guard_state(&t->guard), "data",
         data_state(t->train, t->consumed));
+    if (state && scaler &&
+        json_object_set_new(state, "loss_scale", scaler_state(scaler)) != 0) {
+        json_decref(state);
+        return NULL;
+    }
+    return state;
+}
+
+/* A run that was not in fp16 before begins with the first scale. */
+static int scaler_take(struct train *t, const json_t *state, struct err *err)
+{
+    const json_t *saved = json_object_get(state, "loss_scale");
+    struct scaler *scaler = optim_scaler(t->optim);
+    if (!scaler || !saved)
+        return 0;
+    if (scaler_restore(scaler, saved, err) != 0)
+        return -1;
+    t->overflows = scaler->overflows;
+    return 0;
 }
 
 static int state_take(struct train *t, const json_t *state, struct err *err)
@@ -35,7 +55,8 @@ static int state_take(struct train *t, const json_t *state, struct err *err)
     if (json_get_i64(state, "step", &t->step, err) != 0 ||
         json_get_i64(state, "consumed_samples", &t->consumed, err) != 0 ||
         json_get_i64(state, "updates", &updates, err) != 0 ||
-        guard_restore(&t->guard, json_object_get(state, "guard"), err) != 0)
+        guard_restore(&t->guard, json_object_get(state, "guard"), err) != 0 ||
+        scaler_take(t, state, err) != 0)
         return -1;
     t->skipped = json_i64_or(state, "skipped", 0);
     t->nan = json_i64_or(state, "nan", 0);

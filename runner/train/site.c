@@ -90,6 +90,10 @@ void site_look(const struct conf *conf, const struct comm_place *place,
         .slurmd_timeout_s = -1, .requeue_delay_s = -1,
         .max_batch_requeue = -1, .job_requeue = -1, .kill_wait_s = -1,
     };
+    if (gpus > 0 && device_look(DEVICE_CUDA, place->local_rank, ret->gpu,
+                                sizeof ret->gpu, &ret->gpu_bytes,
+                                &ret->cuda_version) != 0)
+        ret->gpu_bytes = 0; /* opening it will say why */
     if (ret->cores_per_rank > proc_cores()) /* this rank is bound to some */
         ret->cores_per_rank = proc_cores();
     if (ret->cores_per_rank < 1)

@@ -32,11 +32,13 @@ static struct plan_memory_row *row_of(struct plan *plan, const char *what)
     return NULL;
 }
 
-/* All rows but what lies in host memory. */
-static int64_t planned_arena(struct plan *plan)
+static int64_t planned_arena(const struct plan *plan)
 {
-    struct plan_memory_row *host = row_of(plan, "checkpoint snapshot");
-    return plan->memory_bytes - (host ? host->bytes : 0);
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->memory_n; i++)
+        if (plan->memory[i].where == PLAN_ARENA)
+            bytes += plan->memory[i].bytes;
+    return bytes;
 }
 
 /* Plan estimates the operations' scratch; what they want on this device is
@@ -66,7 +68,8 @@ static int device_failed(const struct train *t, const char *what,
 /* Everything that the arena will hold was counted by the plan. */
 static int arena_open(struct train *t, struct err *err)
 {
-    enum kstatus k = exec_init(&t->ex, t->device, act_of(&t->plan), DT_F32, 0,
+    enum kstatus k = exec_init(&t->ex, t->device, act_of(&t->plan),
+                               t->plan.grads_bf16 ? DT_BF16 : DT_F32, 0,
                                t->plan.deterministic);
     if (k != K_OK)
         return device_failed(t, "opening the operations", k, err);
@@ -112,11 +115,16 @@ int state_open(struct train *t, struct err *err)
     if (arena_open(t, err) != 0 ||
         schedule_make(&t->plan, &t->schedule, err) != 0)
         return -1;
+    parts_end(&t->parts, "memory");
     t->model = model_create(&t->plan, t->comm, &t->ex, true,
                             t->schedule.slots, err);
     if (!t->model || model_init_weights(t->model, t->plan.seed, err) != 0 ||
-        optim_open(t, err) != 0 ||
-        feed_open(&t->feed, &t->plan, t->device, t->ex.stream, err) != 0)
+        optim_open(t, err) != 0)
+        return -1;
+    if (device_sync(t->device, t->ex.stream) != K_OK)
+        return device_failed(t, "making weights", K_DEVICE, err);
+    parts_end(&t->parts, "weights");
+    if (feed_open(&t->feed, &t->plan, t->device, t->ex.stream, err) != 0)
         return -1;
     guard_init(&t->guard, t->plan.guard_window, t->plan.guard_sigma);
     int64_t used = (int64_t)device_arena_used(t->device);

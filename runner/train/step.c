@@ -21,7 +21,8 @@ static int run_entry(struct train *t, const struct sched_entry *e,
                      const struct batch **batch, struct err *err)
 {
     double scale =
-        1.0 / ((double)t->plan.global_batch * (double)t->plan.seq_len);
+        optim_loss_scale(t->optim) /
+        ((double)t->plan.global_batch * (double)t->plan.seq_len);
     bool last = e->micro == t->plan.accum - 1;
 
     if (e->what == SCHED_BACKWARD)
@@ -63,5 +64,6 @@ int step_run(struct train *t, struct optim_result *ret, struct err *err)
     t->consumed += t->plan.global_batch;
     t->skipped += ret->skipped;
     t->nan += !ret->finite;
+    t->overflows += ret->overflow;
     return 0;
 }

@@ -71,6 +71,22 @@ bool saved_healthy(struct saved *saved, int64_t until, char name[64],
                    int64_t *ret_step);
 void saved_doubt(struct saved *saved, int64_t step);
 
+/* ---- parts.c: the time from the start to the first step ------------------ */
+#define PARTS_MAX 16
+struct part {
+    const char *what;
+    double s;
+};
+struct parts {
+    double begin_s, last_s;
+    struct part at[PARTS_MAX];
+    int n;
+};
+void parts_begin(struct parts *parts);
+/* A part that began where the last one ended. */
+void parts_end(struct parts *parts, const char *what);
+void parts_tell(const struct parts *parts);
+
 /* ---- The rank ------------------------------------------------------------ */
 /* This rank's requests, carried in the step's reduction. */
 enum train_flag {
@@ -102,6 +118,7 @@ struct train {
     int64_t step;               /* finished */
     int64_t consumed;           /* samples */
     int64_t skipped, nan;       /* steps without an update; not finite */
+    int64_t overflows;          /* of the skipped: fp16's */
     /* rank 0 alone */
     struct journal *metrics;
     struct tboard *tboard;
@@ -113,6 +130,7 @@ struct train {
     int64_t mark_step, start_step;
     double valid_loss;          /* NAN: not since the last line */
     bool unsupervised;
+    struct parts parts;
 };
 
 /* ---- state.c: making and ending all of it -------------------------------- */

@@ -116,7 +116,10 @@ static void check(const struct row *row)
     if (!ok(tiny_open(&t, &s, PLAN_FP64, B, T, &err) == 0, "%s: opens",
             row->what))
         goto out;
-    t.plan.recompute = row->recompute;
+    if (row->recompute == PLAN_RECOMPUTE_FULL) /* one whole, one cheap */
+        t.plan.recompute_whole = t.plan.recompute_cheap = 1;
+    if (row->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        t.plan.recompute_cheap = 2;
     t.plan.z_loss = Z;
     if (row->docs)
         t.batch.cu_seqlens = cu, t.batch.docs = 4, t.batch.doc_max = 5;

@@ -13,11 +13,17 @@ struct lab {
     double *param, *grad;
 };
 
-static void lab_open(struct lab *l, double decay)
+static void lab_open_as(struct lab *l, double decay,
+                        enum plan_precision precision)
 {
     struct err err = ERR_INIT;
     tiny_open(&l->tiny, &tiny_gpt2, PLAN_FP64, 2, 4, &err);
     struct plan *p = &l->tiny.plan;
+    p->precision = precision;
+    p->scale_initial = 4;
+    p->scale_min = 1;
+    p->scale_window = 10;
+    p->scale_hysteresis = 1;
     p->weight_decay = decay;
     p->lr = 0.1;
     p->clip = 0;
@@ -29,6 +35,11 @@ static void lab_open(struct lab *l, double decay)
     for (int i = 0; i < N; i++)
         l->param[i] = 1 + i, l->grad[i] = (i % 5 - 2) * 0.25;
     l->optim = optim_create(p, NULL, &l->tiny.ex, &t, 1, &err);
+}
+
+static void lab_open(struct lab *l, double decay)
+{
+    lab_open_as(l, decay, PLAN_FP64);
 }
 
 static void lab_close(struct lab *l)
@@ -110,6 +121,66 @@ static void check_skip(void)
     }
 }
 
+/* fp16 on the CPU: the scale divides out, an overflow is skipped and halves
+ * it, and is no anomaly. */
+static void check_scale(void)
+{
+    struct lab l;
+    struct err err = ERR_INIT;
+    struct optim_result r;
+    double sums[4] = {16, 8, 0, 0}, squares = 0;
+    lab_open_as(&l, 0.1, PLAN_FP16);
+    for (int i = 0; i < N; i++) {
+        squares += l.grad[i] * l.grad[i];
+        l.grad[i] *= 4;
+    }
+    is_near(optim_loss_scale(l.optim), 4, 0, "the first scale");
+    optim_step(l.optim, 1, sums, 0, &r, &err);
+    ok(!r.skipped && !r.overflow && r.loss_scale == 4, "a good step");
+    is_near(r.grad_norm, sqrt(squares), 1e-12, "the norm without the scale");
+    double first = l.param[0];
+    l.grad[3] = INFINITY;
+    optim_step(l.optim, 2, sums, 0, &r, &err);
+    ok(r.skipped && r.overflow && r.finite && l.param[0] == first,
+       "an overflow: skipped, no anomaly");
+    is_near(optim_loss_scale(l.optim), 2, 0, "and the scale is halved");
+    optim_step(l.optim, 3, sums, 0, &r, &err);
+    optim_step(l.optim, 4, sums, 0, &r, &err);
+    ok(r.skipped && !r.overflow && !r.finite,
+       "at the least scale it is an anomaly");
+    sums[0] = NAN;
+    optim_step(l.optim, 5, sums, 0, &r, &err);
+    ok(r.skipped && !r.overflow && !r.finite && optim_updates(l.optim) == 1,
+       "so is a loss that is no number");
+    lab_close(&l);
+}
+
+static void check_scaler(void)
+{
+    struct scaler s, other;
+    struct err err = ERR_INIT;
+    scaler_init(&s, 1024, 256, 3, 2);
+    for (int i = 0; i < 3; i++)
+        scaler_step(&s, false);
+    is_near(s.scale, 2048, 0, "doubled after a window of good steps");
+    ok(scaler_step(&s, true) && s.scale == 2048, "one overflow is borne");
+    scaler_step(&s, false);
+    ok(scaler_step(&s, true) && s.scale == 1024, "the second halves it");
+    ok(scaler_step(&s, true) && s.scale == 512,
+       "and each one more until it grows again");
+    json_t *state = scaler_state(&s);
+    scaler_init(&other, 65536, 256, 3, 2);
+    is_int(scaler_restore(&other, state, &err), 0, "restored");
+    ok(other.scale == 512 && other.overflows == 3 && other.good == s.good &&
+       other.left == s.left, "as it was");
+    scaler_step(&s, true);
+    ok(s.scale == 256 && !scaler_step(&s, true) && s.scale == 256,
+       "not below the least: the caller is told");
+    json_object_set_new(state, "scale", json_real(-1));
+    is_int(scaler_restore(&other, state, &err), -1, "a damaged one is refused");
+    json_decref(state);
+}
+
 static void check_schedule(void)
 {
     struct plan p = {.steps = 110, .warmup_steps = 10, .lr = 1, .min_lr = 0.1,
@@ -147,6 +218,8 @@ int main(void)
     check_update();
     check_tokens();
     check_skip();
+    check_scale();
+    check_scaler();
     check_schedule();
     check_views();
     return tap_done();

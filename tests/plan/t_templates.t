@@ -1,6 +1,6 @@
 #!/bin/bash
 # Each example of templates/ is a plan that works where its head says so: the
-# nodes and GPUs of its sbatch line, 143771 MiB a GPU, any data.
+# nodes and GPUs of its sbatch line, H200, any data.
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 . "$tree/tests/tap.sh"
 koboshi=${CLUSTER_BUILD:-$tree/build}/koboshi
@@ -15,7 +15,7 @@ for file in "$tree"/templates/*.yaml; do
     nodes=$(sed -n 's/.*-N \([0-9]*\).*/\1/p' <<<"$line")
     gpus=$(sed -n 's/.*--gpus-per-node=\([0-9]*\).*/\1/p' <<<"$line")
     out=$("$koboshi" plan --submit --nodes "$nodes" --gpus-per-node "${gpus:-0}" \
-        --memory-per-rank "$([ -n "$gpus" ] && echo 143771M || echo 2G)" \
+        ${gpus:+--gpu H200} $([ -n "$gpus" ] || echo --memory-per-rank 2G) \
         --set data.train=/no-such-mount/x --set run.dir=/no-such-mount/run \
         ${gpus:+--set data.valid=/no-such-mount/y} "$file" 2>&1)
     is $? 0 "$name is a plan that works"

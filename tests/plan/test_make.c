@@ -20,6 +20,7 @@ static const struct {
 #define NUMBER(m) {#m, offsetof(struct site, m), sizeof(((struct site *)0)->m)}
     NUMBER(submit), NUMBER(nodes), NUMBER(spares), NUMBER(ranks_per_node),
     NUMBER(gpus_per_node), NUMBER(cores_per_rank), NUMBER(mem_per_rank_bytes),
+    NUMBER(gpu_bytes),
     NUMBER(disk_free_bytes), NUMBER(ckpts_n), NUMBER(resume_missing),
     NUMBER(run_dir_writable), NUMBER(run_dir_known), NUMBER(array_job),
     NUMBER(slurmd_timeout_s), NUMBER(requeue_delay_s),
