@@ -28,6 +28,8 @@ export CLUSTER_CPUS=${CLUSTER_CPUS:-2}
 export CLUSTER_MEMORY_MB=${CLUSTER_MEMORY_MB:-4000}
 export CLUSTER_GPUS=${CLUSTER_GPUS:-0}
 export CLUSTER_CONF=${CLUSTER_CONF:-}
+# Slurm's cgroup plugin, as cgroup/v1; unset: what it finds by itself.
+export CLUSTER_CGROUP=${CLUSTER_CGROUP:-}
 # $CLUSTER_DIR/run a file system of its own, so small; unset: it is not.
 export CLUSTER_RUN_MB=${CLUSTER_RUN_MB:-}
 export CLUSTER_PLUGIN_ARGS=${CLUSTER_PLUGIN_ARGS:-}
@@ -181,6 +183,7 @@ cluster_start() {
     cluster_prepare "$1" || return 1
     slurm_conf_write "$1"
     slurm_conf_write_gres
+    slurm_conf_write_cgroup
     slurm_conf_write_plugstack
     export SLURM_CONF=$CLUSTER_DIR/etc/slurm.conf
     cluster_start_munged || { echo "cluster: munged does not start" >&2; return 1; }

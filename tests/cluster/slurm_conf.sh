@@ -61,6 +61,12 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 EOF
 }
 
+# Where systemd does not make the control groups, Slurm must not ask it for them.
+slurm_conf_write_cgroup() {
+    [ -n "$CLUSTER_CGROUP" ] || return 0
+    echo "CgroupPlugin=$CLUSTER_CGROUP" >"$CLUSTER_DIR/etc/cgroup.conf"
+}
+
 # Cards that are not there: gres.conf wants device nodes, links to /dev/null do.
 slurm_conf_write_gres() {
     local i

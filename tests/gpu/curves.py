@@ -1,0 +1,76 @@
+"""curves - losses beside PyTorch's, from the same weights, on the same real tokens.
+
+usage: curves.py [SHAPE...]        shapes of weights.py; settings as lab.py says
+
+fp32 without TF32: no step of 50 further from PyTorch's fp32 than 1e-3. bf16 over 200 steps, averaged over windows of 20:
+no window further from PyTorch's fp32 than the larger of 0.01 and 1.5 times the furthest of PyTorch's own bf16. The loss
+falls by more than 2 nats. CURVES_STEPS and CURVES_T in the environment make it smaller for a rehearsal.
+"""
+import json, os, shutil, sys
+from concurrent.futures import ThreadPoolExecutor
+
+from lab import DEVICE, OUT, WORK, Results, Run
+
+import torch_twin as twin
+import weights
+
+STEPS, T, G, MICRO = int(os.environ.get("CURVES_STEPS", 200)), int(os.environ.get("CURVES_T", 256)), 16, 16
+SHORT, WINDOW, FP32_LIMIT, BF16_FLOOR, BF16_TIMES, FALL = 50, 20, 1e-3, 0.01, 1.5, 2.0
+
+
+def our_losses(run):
+    run.train()
+    return {step: r["loss"] for step, r in twin.metrics(run.dir).items()}
+
+
+def torch_losses(run, dtype):
+    t, out = twin.Trainer(run.dir, 0, DEVICE, dtype, MICRO), {}
+    while t.step < STEPS:
+        step, loss, _ = t.train_step()
+        out[step] = loss
+    return out
+
+
+def windows(losses):
+    return [sum(losses[s] for s in range(a + 1, a + WINDOW + 1)) / WINDOW for a in range(0, STEPS, WINDOW)]
+
+
+def apart(a, b):
+    return max(abs(x - y) for x, y in zip(windows(a), windows(b)))
+
+
+def judge(results, shape, ours, peer):
+    with open(os.path.join(OUT, f"curves-{shape}.json"), "w") as f:
+        json.dump(dict(ours=ours, torch=peer), f)
+    n = min(SHORT, STEPS)
+    far = max(abs(ours["fp32"][s] - peer["fp32"][s]) for s in range(1, n + 1))
+    results.put(f"{shape} fp32", far <= FP32_LIMIT, worst=float(f"{far:.3g}"), limit=FP32_LIMIT, steps=n)
+    if "bf16" in ours:
+        own = apart(peer["bf16"], peer["fp32"])
+        far, limit = apart(ours["bf16"], peer["fp32"]), max(BF16_FLOOR, BF16_TIMES * own)
+        results.put(f"{shape} bf16", far <= limit, worst=float(f"{far:.3g}"), limit=round(limit, 5), steps=STEPS,
+                    torch_bf16=float(f"{own:.3g}"))
+    last = ours.get("bf16", ours["fp32"])
+    fell = last[1] - windows(last)[-1]
+    results.put(f"{shape} loss falls", fell > FALL, worst=round(fell, 3), limit=FALL,
+                first=round(last[1], 3), last=round(windows(last)[-1], 3))
+
+
+def main():
+    results = Results("curves")
+    for shape in [s for s in sys.argv[1:] or ("gpt2-124m", "llama-small") if not results.have(f"{s} loss falls")]:
+        hf = os.path.join(WORK, shape + ".start")
+        weights.write(hf, shape, shaken=False)
+        keys = dict(train__seq_len=T, train__global_batch=G, train__micro_batch=MICRO, train__device=DEVICE,
+                    train__steps=STEPS, optim__lr=6e-4, optim__warmup_steps=20, optim__decay_steps=STEPS)
+        kinds = ("fp32", "bf16") if DEVICE == "cuda" else ("fp32",)
+        runs = {k: Run(f"curves-{shape}-{k}", hf, train__precision=k, **keys) for k in kinds}
+        with ThreadPoolExecutor(len(kinds)) as pool:
+            ours = {k: w.result() for k, w in {k: pool.submit(our_losses, r) for k, r in runs.items()}.items()}
+        peer = {k: torch_losses(runs["fp32"], k) for k in ("fp32", "bf16") if k == "fp32" or DEVICE == "cuda"}
+        judge(results, shape, ours, peer)
+        for r in runs.values():
+            shutil.rmtree(r.dir, ignore_errors=True)
+
+
+main()
