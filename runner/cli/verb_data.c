@@ -178,7 +178,8 @@ static int take_args(int argc, char **argv, struct args *ret, struct err *err)
     struct args a = {.vocab = -1, .document = -1, .run = 64,
                      .pattern = "llama3"};
     a.build = (struct build){.key = "text", .bad_max = 100,
-                             .document_max_bytes = 64u << 20};
+                             .document_max_bytes = 64u << 20,
+                             .keep_each_s = 5};
     int id;
     optind = 0;
     while ((id = getopt_long(argc, argv, "h", options, NULL)) != -1)
@@ -211,11 +212,21 @@ static void print_bad(void *ctx, const char *file, int64_t line,
         fprintf(stderr, "koboshi data: bad document: %s: %s\n", file, why);
 }
 
+static void print_note(void *ctx, const char *what)
+{
+    struct progress *p = ctx;
+    if (p->terminal && p->shown)
+        fprintf(stderr, "\r\033[K");
+    p->shown = false;
+    fprintf(stderr, "koboshi data: %s\n", what);
+}
+
 static void print_progress(void *ctx, const struct build_counts *c)
 {
     struct progress *p = ctx;
     char left[24] = "";
-    double mb_s = c->wall_s > 0 ? (double)c->taken_bytes / c->wall_s / 1e6 : 0;
+    double mb = (double)(c->taken_bytes - c->resumed_bytes) / 1e6;
+    double mb_s = c->wall_s > 0 ? mb / c->wall_s : 0;
     if (!p->terminal && c->wall_s < p->next_s)
         return;
     p->next_s = c->wall_s + 5;
@@ -244,6 +255,7 @@ static int build_or_count(struct args *a, struct err *err)
     if (!a->build.workers)
         a->build.workers = processors();
     a->build.on_bad = print_bad;
+    a->build.on_note = print_note;
     a->build.on_progress = a->quiet ? NULL : print_progress;
     a->build.ctx = &progress;
     int rc = build_run(&a->build, &counts, err);

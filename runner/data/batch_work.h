@@ -13,6 +13,7 @@
 
 #include "runner/base/err.h"
 #include "runner/data/build.h"
+#include "runner/data/build_state.h"
 #include "runner/data/text.h"
 #include "runner/data/tokenizer.h"
 
@@ -35,6 +36,7 @@ struct batch_docs {
     size_t docs_n, docs_cap;
     struct ids ids;
     struct err err;     /* not the documents' fault */
+    struct build_place end; /* of the input, behind the last document */
 };
 
 struct pool;

@@ -8,6 +8,7 @@
 
 #include "runner/base/clock.h"
 #include "runner/data/batch_work.h"
+#include "runner/data/build_state.h"
 #include "runner/data/input.h"
 #include "runner/data/tokens.h"
 
@@ -22,8 +23,11 @@ struct work {
     struct tokens_writer *out;
     struct input *in;
     int file;
+    int64_t line;             /* of the file, to be read next */
     int64_t done_bytes;       /* of the files before */
-    double start_s, told_s;
+    double start_s, told_s, kept_s;
+    bool lasts;               /* a kill loses little */
+    struct build_state state; /* as on disk */
     struct build_counts counts;
 };
 
@@ -32,8 +36,9 @@ static void tell(struct work *w, bool now)
     double mono_s = clock_mono_s();
     w->counts.taken_bytes = w->done_bytes + (w->in ? input_taken(w->in) : 0);
     w->counts.wall_s = mono_s - w->start_s;
-    if (!w->build->on_progress || (!now && mono_s - w->told_s <
-                                               progress_each_s))
+    double each_s = w->build->progress_each_s > 0 ? w->build->progress_each_s
+                                                  : progress_each_s;
+    if (!w->build->on_progress || (!now && mono_s - w->told_s < each_s))
         return;
     w->told_s = mono_s;
     w->build->on_progress(w->build->ctx, &w->counts);
@@ -90,29 +95,59 @@ static int write_batch(struct work *w, const struct batch_docs *batch,
     return 0;
 }
 
+/* Note on disk how far it is: behind batch. */
+static int keep(struct work *w, const struct batch_docs *batch,
+                struct err *err)
+{
+    double mono_s = clock_mono_s();
+    if (!w->lasts || mono_s - w->kept_s < w->build->keep_each_s)
+        return 0;
+    w->kept_s = mono_s;
+    w->state.place = batch->end;
+    w->state.counts = w->counts;
+    return tokens_keep(w->out, &w->state.mark, err) ||
+                   build_state_save(&w->state, w->build->output, err)
+               ? -1
+               : 0;
+}
+
+static int finish_batch(struct work *w, const struct batch_docs *batch,
+                        struct err *err)
+{
+    int rc = write_batch(w, batch, err) || keep(w, batch, err) ? -1 : 0;
+    pool_give_back(w->pool);
+    return rc;
+}
+
 /* Writes what is done; wait: the oldest at least. */
 static int drain(struct work *w, bool wait, struct err *err)
 {
     struct batch_docs *batch;
     int rc = 0;
-    for (; !rc && (batch = pool_take(w->pool, wait)); wait = false) {
-        rc = write_batch(w, batch, err);
-        pool_give_back(w->pool);
-    }
+    for (; !rc && (batch = pool_take(w->pool, wait)); wait = false)
+        rc = finish_batch(w, batch, err);
     tell(w, false);
     return rc;
 }
 
 /* ---- Reading ------------------------------------------------------------ */
 
+static void submit(struct work *w)
+{
+    if (w->batch) {
+        w->batch->end = (struct build_place){
+            w->file, w->in ? input_offset(w->in) : 0, w->line};
+        pool_submit(w->pool);
+    }
+    w->batch = NULL;
+}
+
 /* A batch with room for a document. */
 static int need_batch(struct work *w, struct err *err)
 {
     if (w->batch && w->batch->raw.n < batch_bytes)
         return 0;
-    if (w->batch)
-        pool_submit(w->pool);
-    w->batch = NULL;
+    submit(w);
     if (drain(w, false, err))
         return -1;
     w->batch = pool_begin(w->pool);
@@ -125,14 +160,10 @@ static int need_batch(struct work *w, struct err *err)
 
 static int flush(struct work *w, struct err *err)
 {
-    if (w->batch)
-        pool_submit(w->pool);
-    w->batch = NULL;
+    submit(w);
     struct batch_docs *batch;
     while ((batch = pool_take(w->pool, true))) {
-        int rc = write_batch(w, batch, err);
-        pool_give_back(w->pool);
-        if (rc)
+        if (finish_batch(w, batch, err))
             return -1;
         tell(w, false);
     }
@@ -148,19 +179,20 @@ static bool is_blank(const char *p, size_t n)
 }
 
 /* One line or the whole file into the batch; *ret_got as input's. */
-static int add_document(struct work *w, bool jsonl, int64_t line, int *ret_got,
+static int add_document(struct work *w, bool jsonl, int *ret_got,
                         struct err *err)
 {
     size_t most = w->build->document_max_bytes;
     if (need_batch(w, err))
         return -1;
     struct batch_docs *b = w->batch;
-    struct doc doc = {.at = b->raw.n, .file = w->file, .line = line,
-                      .jsonl = jsonl};
+    struct doc doc = {.at = b->raw.n, .file = w->file,
+                      .line = jsonl ? w->line : 0, .jsonl = jsonl};
     int got = jsonl ? input_line(w->in, most, &b->raw, err)
                     : input_rest(w->in, most, &b->raw, err);
     if (got < 0)
         return -1;
+    w->line++;
     *ret_got = got;
     if (got == INPUT_LONG) {
         char why[96];
@@ -188,18 +220,20 @@ static bool is_jsonl(const struct build *b, const char *file)
     return ends_with(file, n, ".jsonl") || ends_with(file, n, ".json");
 }
 
-static int add_file(struct work *w, int file, struct err *err)
+/* From offset and line on, which a killed build had reached. */
+static int add_file(struct work *w, int file, int64_t offset, int64_t line,
+                    struct err *err)
 {
     const char *name = w->build->files[file];
     bool jsonl = is_jsonl(w->build, name);
     int got = INPUT_LINE, rc = 0;
     w->file = file;
+    w->line = line;
     w->in = input_open(name, err);
-    if (!w->in)
+    if (!w->in || (offset && input_skip(w->in, offset, err)))
         return -1;
-    for (int64_t line = 1; !rc && got != INPUT_END && (jsonl || line == 1);
-         line++)
-        rc = add_document(w, jsonl, jsonl ? line : 0, &got, err);
+    while (!rc && got != INPUT_END && (jsonl || w->line == 1))
+        rc = add_document(w, jsonl, &got, err);
     w->done_bytes += input_taken(w->in);
     input_close(w->in);
     w->in = NULL;
@@ -212,15 +246,68 @@ static int add_file(struct work *w, int file, struct err *err)
  * the build before any work. */
 static int measure_files(struct work *w, struct err *err)
 {
+    w->lasts = w->build->output != NULL;
     for (int i = 0; i < w->build->files_n; i++) {
         int64_t size;
         if (input_measure(w->build->files[i], &size, err))
             return -1;
+        w->lasts = w->lasts && size >= 0;
         if (size < 0 || w->counts.total_bytes < 0)
             w->counts.total_bytes = -1;
         else
             w->counts.total_bytes += size;
     }
+    return 0;
+}
+
+static void note(struct work *w, const char *what)
+{
+    if (w->build->on_note)
+        w->build->on_note(w->build->ctx, what);
+}
+
+/* What the killed build did counts as done. */
+static void take_state(struct work *w, const struct build_state *state)
+{
+    char what[128];
+    int64_t total = w->counts.total_bytes, size;
+    w->state = *state;
+    w->counts = state->counts;
+    w->counts.total_bytes = total;
+    for (int i = 0; i < state->place.file && i < w->build->files_n; i++)
+        if (!input_measure(w->build->files[i], &size, NULL))
+            w->done_bytes += size;
+    w->counts.resumed_bytes = w->done_bytes;
+    if (state->place.file < w->build->files_n &&
+        !input_packed_suffix(w->build->files[state->place.file]))
+        w->counts.resumed_bytes += state->place.offset;
+    snprintf(what, sizeof what, "going on where a build that was killed was: "
+                                "%" PRId64 " documents, %" PRId64 " tokens",
+             w->counts.documents, w->counts.tokens);
+    note(w, what);
+}
+
+static int open_lasting(struct work *w, struct err *err)
+{
+    const struct build *b = w->build;
+    int64_t vocab = tokenizer_vocab(w->tokenizer);
+    struct build_state state;
+    bool other;
+    w->state.job = build_job(b, w->tokenizer);
+    int rc = 1;
+    if (build_state_load(b->output, w->state.job, &state, &other))
+        rc = tokens_create_lasting(b->output, vocab, &state.mark, &w->out,
+                                   err);
+    if (!rc)
+        take_state(w, &state);
+    if (rc <= 0)
+        return rc;
+    if (tokens_create_lasting(b->output, vocab, NULL, &w->out, err))
+        return -1;
+    build_state_remove(b->output);
+    if (other)
+        note(w, "what a killed build with other files or options left is "
+                "thrown away");
     return 0;
 }
 
@@ -243,25 +330,52 @@ static int open_ends(struct work *w, struct err *err)
         return -1;
     if (!b->output)
         return 0;
+    if (w->lasts)
+        return open_lasting(w, err);
     w->out = tokens_create(b->output, tokenizer_vocab(w->tokenizer), err);
     return w->out ? 0 : -1;
+}
+
+/* What is left of a build that failed: nothing if its input or a wish was
+ * bad; else (a full disk, say) it may go on later. */
+static void give_up(struct work *w, const struct err *err)
+{
+    bool later = w->lasts && w->state.mark.marks_n &&
+                 err->class != ERR_REQUEST;
+    if (later) {
+        tokens_leave(w->out);
+        note(w, "what was written stays; the same command goes on there");
+    } else if (w->out) {
+        tokens_abandon(w->out);
+        if (w->lasts)
+            build_state_remove(w->build->output);
+    }
+    w->out = NULL;
 }
 
 int build_run(const struct build *build, struct build_counts *ret,
               struct err *err)
 {
     struct work w = {.build = build, .start_s = clock_mono_s()};
+    w.kept_s = w.start_s;
     int rc = open_ends(&w, err);
-    for (int i = 0; i < build->files_n && !rc; i++)
-        rc = add_file(&w, i, err);
+    struct build_place from = w.state.place;
+    for (int i = from.file; i < build->files_n && !rc; i++)
+        rc = i == from.file && from.line
+                 ? add_file(&w, i, from.offset, from.line, err)
+                 : add_file(&w, i, 0, 1, err);
+    w.file = build->files_n; /* behind all */
     if (!rc)
         rc = flush(&w, err);
     if (!rc) {
         rc = w.out ? tokens_finish(w.out, err) : 0;
         w.out = NULL;
+        if (!rc && w.lasts)
+            build_state_remove(build->output);
         tell(&w, true);
+    } else {
+        give_up(&w, err);
     }
-    tokens_abandon(w.out);
     pool_destroy(w.pool);
     tokenizer_close(w.tokenizer);
     input_close(w.in);

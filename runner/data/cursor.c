@@ -146,22 +146,13 @@ static int check_set(const struct data *data, int i, const json_t *was,
 static int restore_set(struct data *data, int i, const json_t *was,
                        struct err *err)
 {
-    struct data_set *set = &data->set[i];
     const json_t *index = json_object_get(was, "index");
     if (check_set(data, i, was, err))
         return -1;
-    for (size_t p = 0; p < json_array_size(index); p++) {
-        int64_t n = json_integer_value(json_array_get(index, p));
-        if (set->order) {
-            if (order_extend(set->order, n, err))
-                return -1;
-            continue;
-        }
-        set->order = order_create(set->tokens, set->first, set->n,
-                                  data->seq_len, data->seed, n, err);
-        if (!set->order)
+    for (size_t p = 0; p < json_array_size(index); p++)
+        if (data_grow(data, i, json_integer_value(json_array_get(index, p)),
+                      err))
             return -1;
-    }
     return 0;
 }
 

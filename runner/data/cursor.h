@@ -3,6 +3,7 @@
 #define KB_DATA_CURSOR_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,7 +34,11 @@ struct data {
     int32_t *sample;       /* [seq_len + 1] scratch */
     int eod;
     bool mask_loss, reset_positions, reset_attention;
+    char cache[PATH_MAX];  /* folder of the orders' files, or "" */
 };
+
+/* Samples more for a set. */
+int data_grow(struct data *data, int set, int64_t more, struct err *err);
 
 /* Refuse a state that does not fit the files and settings; else take over
  * windows and orders. */

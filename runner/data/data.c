@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,18 +66,22 @@ static int open_sets(struct data *data, const struct plan *plan,
     return 0;
 }
 
-static int want_of_set(struct data *data, int i, int64_t n, struct err *err)
+int data_grow(struct data *data, int i, int64_t more, struct err *err)
 {
     struct data_set *set = &data->set[i];
-    if (n < 1)
-        return 0;
-    if (!set->order) {
-        set->order = order_create(set->tokens, set->first, set->n,
-                                  data->seq_len, data->seed, n, err);
-        return set->order ? 0 : -1;
-    }
-    int64_t have = order_samples(set->order);
-    return have < n ? order_extend(set->order, n - have, err) : 0;
+    if (set->order)
+        return order_extend(set->order, more, err);
+    set->order = order_create_cached(set->tokens, set->first, set->n,
+                                     data->seq_len, data->seed, more,
+                                     data->cache, set->fingerprint, err);
+    return set->order ? 0 : -1;
+}
+
+static int want_of_set(struct data *data, int i, int64_t n, struct err *err)
+{
+    const struct order *order = data->set[i].order;
+    int64_t have = order ? order_samples(order) : 0;
+    return n > have ? data_grow(data, i, n - have, err) : 0;
 }
 
 /* Make the orders long enough for wanted_n samples beside the skipped ones.
@@ -109,6 +114,10 @@ static int take_settings(struct data *data, const struct plan *plan,
 {
     data->seed = plan->seed;
     data->seq_len = plan->seq_len;
+    if (*plan->run_dir && snprintf(data->cache, sizeof data->cache,
+                                   "%s/index", plan->run_dir) >=
+                              (int)sizeof data->cache)
+        data->cache[0] = 0;
     data->vocab = plan->shape.V;
     data->eod = plan->eod_token;
     data->mask_loss = plan->eod_mask_loss;

@@ -185,6 +185,31 @@ static int refill(struct input *in, struct err *err)
     return 0;
 }
 
+int64_t input_offset(const struct input *in)
+{
+    return in->taken - (int64_t)(in->have - in->at);
+}
+
+int input_skip(struct input *in, int64_t bytes, struct err *err)
+{
+    if (!in->packing && in->file_fd != STDIN_FILENO && !in->taken &&
+        lseek(in->file_fd, bytes, SEEK_SET) == bytes) {
+        in->taken = bytes;
+        return 0;
+    }
+    while (bytes > 0) {
+        if (in->at == in->have && refill(in, err))
+            return -1;
+        int64_t some = (int64_t)(in->have - in->at);
+        if (!some)
+            return err_set_class(err, ERR_REQUEST,
+                                 "data: '%s' became shorter", in->name);
+        in->at += (size_t)(some < bytes ? some : bytes);
+        bytes -= some < bytes ? some : bytes;
+    }
+    return 0;
+}
+
 /* Up to the byte `stop` (-1: to the end). */
 static int read_until(struct input *in, int stop, size_t max_bytes,
                       struct text *text, struct err *err)

@@ -19,6 +19,11 @@ struct input *input_open(const char *path, struct err *err);
 void input_close(struct input *in);
 int64_t input_taken(const struct input *in); /* bytes of the file, so far */
 
+/* Bytes given so far, unpacked; and pass over so many at the start. -1: there
+ * are not so many, or reading failed. */
+int64_t input_offset(const struct input *in);
+int input_skip(struct input *in, int64_t bytes, struct err *err);
+
 /* Is it a file that can be read? *ret_bytes: its size, -1 unknown. */
 int input_measure(const char *path, int64_t *ret_bytes, struct err *err);
 /* Length of path's end that tells of packing, 0: none. */

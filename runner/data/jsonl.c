@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 enum { DEPTH_MAX = 512 };
 
@@ -110,10 +113,31 @@ static bool add(struct scan *s, struct text *text, const char *bytes, size_t n)
     return true;
 }
 
-/* Bytes that end a run of plain ones. */
+/* Bytes that do not end a run. */
 static bool is_plain(char c)
 {
     return (unsigned char)c >= 0x20 && c != '"' && c != '\\';
+}
+
+/* Behind the run of plain bytes at p. */
+static const char *skip_plain(const char *p, const char *end)
+{
+#ifdef __SSE2__
+    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'),
+                  low = _mm_set1_epi8(0x1f);
+    for (; end - p >= 16; p += 16) {
+        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i ends = _mm_or_si128(
+            _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash)),
+            _mm_cmpeq_epi8(_mm_min_epu8(x, low), x));
+        int mask = _mm_movemask_epi8(ends);
+        if (mask)
+            return p + __builtin_ctz((unsigned)mask);
+    }
+#endif
+    while (p < end && is_plain(*p))
+        p++;
+    return p;
 }
 
 /* Behind the opening quote. */
@@ -121,8 +145,7 @@ static bool scan_string(struct scan *s, struct text *text)
 {
     for (;;) {
         const char *run = s->p;
-        while (s->p < s->end && is_plain(*s->p))
-            s->p++;
+        s->p = skip_plain(run, s->end);
         if (!add(s, text, run, (size_t)(s->p - run)))
             return false;
         if (take(s, '"'))

@@ -10,6 +10,7 @@ libkb_data_a_SOURCES = \
 	runner/data/bpe_walk.c runner/data/bpe_walk.h \
 	runner/data/bpe_load.c runner/data/bpe_load.h \
 	runner/data/build.c runner/data/build.h \
+	runner/data/build_state.c runner/data/build_state.h \
 	runner/data/corpus.c runner/data/corpus.h \
 	runner/data/cursor.c runner/data/cursor.h \
 	runner/data/data.c runner/data/data.h \
@@ -18,6 +19,7 @@ libkb_data_a_SOURCES = \
 	runner/data/learn.c runner/data/learn.h runner/data/learn_bpe.c \
 	runner/data/nfc.c runner/data/nfc.h runner/data/nfc_table.h \
 	runner/data/order.c runner/data/order.h \
+	runner/data/order_cache.c runner/data/order_cache.h \
 	runner/data/pretok.c runner/data/pretok.h \
 	runner/data/repeats.c \
 	runner/data/text.c runner/data/text.h \

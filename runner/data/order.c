@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/data/order_cache.h"
 #include "runner/data/twister.h"
 
 struct order {
@@ -18,7 +19,12 @@ struct order {
     struct order_part part[ORDER_PARTS_MAX];
     int parts_n;
     int64_t samples_n;
+    char *dir;            /* of the cache, or NULL */
+    uint64_t fingerprint;
 };
+
+/* Entries of a part below which it is made faster than read. */
+static const int64_t cached_from = 1 << 16;
 
 /* Share of the last epoch below which it is shuffled apart. */
 static const double last_apart_share = 0.80;
@@ -132,12 +138,50 @@ static int shuffle_samples(const struct order *o, struct order_part *p,
 
 static void part_release(struct order_part *p)
 {
+    if (p->map) {
+        order_cache_unmap(p);
+        return;
+    }
     free(p->sequences);
     free(p->position);
     free(p->offset);
     free(p->shuffle);
     free(p->shuffle_32);
     *p = (struct order_part){0};
+}
+
+static int make_part(const struct order *o, struct order_part *p,
+                     struct order_claim *claim, struct err *err)
+{
+    struct twister rng;
+    seed_part(&rng, o->seed, o->parts_n);
+    if (shuffle_sequences(o, p, &rng, err))
+        return -1;
+    order_claim_beat(claim);
+    if (cut_samples(o, p, err))
+        return -1;
+    order_claim_beat(claim);
+    return shuffle_samples(o, p, &rng, err);
+}
+
+/* From the cache, or made and put there. */
+static int take_part(const struct order *o, struct order_part *p,
+                     struct err *err)
+{
+    struct order_key key = {o->fingerprint, o->first, o->n, o->seq_len,
+                            (int64_t)o->seed, o->parts_n, p->requested_n};
+    struct order_claim *claim;
+    if (order_cache_wait(o->dir, &key, p, &claim))
+        return 0;
+    int rc = make_part(o, p, claim, err);
+    if (!rc && claim) {
+        order_cache_save(o->dir, &key, p, claim);
+        struct order_part made = *p;
+        if (order_cache_load(o->dir, &key, p)) /* one copy for all ranks */
+            part_release(&made);
+    }
+    order_claim_end(claim);
+    return rc;
 }
 
 int order_extend(struct order *o, int64_t samples_n, struct err *err)
@@ -151,12 +195,10 @@ int order_extend(struct order *o, int64_t samples_n, struct err *err)
                              "data: cannot order %" PRId64 " samples",
                              samples_n);
     struct order_part *p = &o->part[o->parts_n];
-    struct twister rng;
     p->requested_n = samples_n;
-    seed_part(&rng, o->seed, o->parts_n);
     count_epochs(o, p);
-    if (shuffle_sequences(o, p, &rng, err) || cut_samples(o, p, err) ||
-        shuffle_samples(o, p, &rng, err)) {
+    bool cached = o->dir && p->epochs_n * o->n + p->samples_n >= cached_from;
+    if (cached ? take_part(o, p, err) : make_part(o, p, NULL, err)) {
         part_release(p);
         return -1;
     }
@@ -169,13 +211,24 @@ struct order *order_create(const struct tokens *t, int64_t first, int64_t n,
                            int seq_len, uint64_t seed, int64_t samples_n,
                            struct err *err)
 {
+    return order_create_cached(t, first, n, seq_len, seed, samples_n, NULL, 0,
+                               err);
+}
+
+struct order *order_create_cached(const struct tokens *t, int64_t first,
+                                  int64_t n, int seq_len, uint64_t seed,
+                                  int64_t samples_n, const char *dir,
+                                  uint64_t fingerprint, struct err *err)
+{
     struct order *o = calloc(1, sizeof *o);
     if (!o) {
         err_set(err, "data: out of memory");
         return NULL;
     }
     *o = (struct order){.tokens = t, .first = first, .n = n,
-                        .seq_len = seq_len, .seed = seed};
+                        .seq_len = seq_len, .seed = seed,
+                        .dir = dir && *dir ? strdup(dir) : NULL,
+                        .fingerprint = fingerprint};
     for (int64_t i = first; i < first + n; i++)
         o->epoch_tokens += tokens_length(t, i);
     if (first + n > INT32_MAX)
@@ -199,6 +252,7 @@ void order_destroy(struct order *o)
         return;
     for (int i = 0; i < o->parts_n; i++)
         part_release(&o->part[i]);
+    free(o->dir);
     free(o);
 }
 
@@ -229,6 +283,14 @@ static const struct order_part *find_cut(const struct order *o, int64_t *i)
     return p;
 }
 
+/* A mapped file was good when it was opened; that it still is, is seen here. */
+static int broken(const struct order *o, struct err *err)
+{
+    return err_set(err, "data: the order of '%s' in '%s' changed while it was "
+                        "in use; remove that folder and start again",
+                   tokens_prefix(o->tokens), o->dir ? o->dir : "memory");
+}
+
 void order_place(const struct order *o, int64_t i, int64_t *ret_position,
                  int32_t *ret_offset)
 {
@@ -245,8 +307,13 @@ int order_read(const struct order *o, int64_t i, int64_t vocab, int32_t *dst,
                             " in '%s'", i, o->samples_n,
                        tokens_prefix(o->tokens));
     const struct order_part *p = find_cut(o, &i);
+    if (i < 0 || i >= p->samples_n)
+        return broken(o, err);
     int64_t at = p->position[i], offset = p->offset[i];
     for (int64_t done = 0; done <= o->seq_len; at++, offset = 0) {
+        if (at < 0 || at >= p->sequences_n || p->sequences[at] < o->first ||
+            p->sequences[at] >= o->first + o->n)
+            return broken(o, err);
         int64_t n = tokens_length(o->tokens, p->sequences[at]) - offset;
         if (n > o->seq_len + 1 - done)
             n = o->seq_len + 1 - done;

@@ -17,6 +17,7 @@
 #define KB_DATA_ORDER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runner/base/err.h"
@@ -31,6 +32,12 @@ struct order;
 struct order *order_create(const struct tokens *t, int64_t first, int64_t n,
                            int seq_len, uint64_t seed, int64_t samples_n,
                            struct err *err);
+/* The same, with long parts as files in dir (order_cache.h); fingerprint: of
+ * t. dir NULL: none. */
+struct order *order_create_cached(const struct tokens *t, int64_t first,
+                                  int64_t n, int seq_len, uint64_t seed,
+                                  int64_t samples_n, const char *dir,
+                                  uint64_t fingerprint, struct err *err);
 void order_destroy(struct order *order);
 /* One part more, for samples_n further samples. */
 int order_extend(struct order *order, int64_t samples_n, struct err *err);
@@ -57,6 +64,8 @@ struct order_part {
     int64_t *shuffle;      /* [samples_n], 64 bit, or NULL and ... */
     int32_t *shuffle_32;   /* ... 32 bit when samples_n fits */
     int64_t samples_n;
+    void *map;             /* the arrays are in it, or NULL: they are owned */
+    size_t map_bytes;
 };
 const struct order_part *order_part(const struct order *order, int i);
 

@@ -49,6 +49,21 @@ struct tokens_writer;
 /* Two bytes a token if vocab < 65500, else four, as Megatron chooses. */
 struct tokens_writer *tokens_create(const char *prefix, int64_t vocab,
                                     struct err *err);
+/* How far a writer is, between two documents. */
+struct tokens_mark {
+    int64_t bin_bytes, sequences_n, marks_n;
+};
+/* A writer whose temporaries, PREFIX.bin.part and so on, outlive a kill: from
+ * the start, or with mark from there on; only one at a time has them. 1 and
+ * no writer: what lies there does not reach to the mark. */
+int tokens_create_lasting(const char *prefix, int64_t vocab,
+                          const struct tokens_mark *mark,
+                          struct tokens_writer **ret, struct err *err);
+/* What was written so far, on disk. */
+int tokens_keep(struct tokens_writer *w, struct tokens_mark *ret,
+                struct err *err);
+/* Gone, but a lasting writer's temporaries stay. */
+void tokens_leave(struct tokens_writer *w);
 /* One sequence of n tokens, each in [0, vocab). */
 int tokens_add(struct tokens_writer *w, const int32_t *ids, int64_t n,
                struct err *err);
@@ -56,7 +71,8 @@ int tokens_add(struct tokens_writer *w, const int32_t *ids, int64_t n,
 int tokens_end_document(struct tokens_writer *w, struct err *err);
 int64_t tokens_written(const struct tokens_writer *w);
 /* Everything on disk and in place, then the writer is gone; on failure the
- * temporaries are removed and what stood there before may be gone too. */
+ * temporaries are removed (a lasting writer's stay) and what stood there
+ * before may be gone too. */
 int tokens_finish(struct tokens_writer *w, struct err *err);
 /* Remove the temporaries. NULL is allowed. */
 void tokens_abandon(struct tokens_writer *w);

@@ -9,11 +9,14 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +36,7 @@ struct tokens_writer {
     int64_t vocab, sequences_n, marks_n, tokens_n;
     int64_t ended_n; /* sequences in ended documents */
     int item_bytes;
+    bool lasting;
 };
 
 static int put(struct tokens_writer *w, enum part part, const void *bytes,
@@ -52,9 +56,16 @@ static int put_u64(struct tokens_writer *w, enum part part, uint64_t v,
 
 static int open_part(struct tokens_writer *w, enum part part, struct err *err)
 {
-    snprintf(w->path[part], sizeof w->path[part], "%s%s.tmp.%ld", w->prefix,
-             part_ends[part], (long)getpid());
-    w->file[part] = fopen(w->path[part], "w+e");
+    /* "a+" would write at the end only; what is there is cut later. */
+    int flags = O_RDWR | O_CREAT | O_CLOEXEC | (w->lasting ? 0 : O_TRUNC);
+    if (w->lasting)
+        snprintf(w->path[part], sizeof w->path[part], "%s%s.part", w->prefix,
+                 part_ends[part]);
+    else
+        snprintf(w->path[part], sizeof w->path[part], "%s%s.tmp.%ld",
+                 w->prefix, part_ends[part], (long)getpid());
+    int fd = open(w->path[part], flags, 0666);
+    w->file[part] = fd < 0 ? NULL : fdopen(fd, "r+");
     if (!w->file[part]) {
         err_set_class(err, ERR_REQUEST, "data: cannot create '%s': %s",
                       w->path[part], strerror(errno));
@@ -65,14 +76,25 @@ static int open_part(struct tokens_writer *w, enum part part, struct err *err)
     return 0;
 }
 
-struct tokens_writer *tokens_create(const char *prefix, int64_t vocab,
-                                    struct err *err)
+static int lock(struct tokens_writer *w, struct err *err)
+{
+    if (!flock(fileno(w->file[PART_BIN]), LOCK_EX | LOCK_NB) ||
+        errno != EWOULDBLOCK) /* a file system without locks has none */
+        return 0;
+    return err_set_class(err, ERR_REQUEST,
+                         "data: another build is writing '%s'; wait for it, "
+                         "or give another output", w->prefix);
+}
+
+static struct tokens_writer *create(const char *prefix, int64_t vocab,
+                                    bool lasting, struct err *err)
 {
     struct tokens_writer *w = calloc(1, sizeof *w);
     if (!w) {
         err_set(err, "data: out of memory");
         return NULL;
     }
+    w->lasting = lasting;
     if (snprintf(w->prefix, sizeof w->prefix, "%s", prefix) >=
         (int)sizeof w->prefix) {
         err_set_class(err, ERR_REQUEST, "data: path too long: '%s'", prefix);
@@ -81,16 +103,99 @@ struct tokens_writer *tokens_create(const char *prefix, int64_t vocab,
     w->vocab = vocab;
     w->item_bytes = vocab < 65500 ? 2 : 4;
     for (enum part part = 0; part < PARTS_N; part++)
-        if (open_part(w, part, err))
+        if (open_part(w, part, err) || (lasting && !part && lock(w, err)))
             goto fail;
-    if (put_u64(w, PART_MARKS, 0, err))
-        goto fail;
-    w->marks_n = 1;
     return w;
 fail:
-    tokens_abandon(w);
+    if (lasting) /* the temporaries may be another's */
+        tokens_leave(w);
+    else
+        tokens_abandon(w);
     return NULL;
 }
+
+static int begin(struct tokens_writer *w, struct err *err)
+{
+    w->marks_n = 1;
+    return put_u64(w, PART_MARKS, 0, err);
+}
+
+struct tokens_writer *tokens_create(const char *prefix, int64_t vocab,
+                                    struct err *err)
+{
+    struct tokens_writer *w = create(prefix, vocab, false, err);
+    if (w && begin(w, err)) {
+        tokens_abandon(w);
+        return NULL;
+    }
+    return w;
+}
+
+/* ---- Writers that outlive a kill ---------------------------------------- */
+
+static void mark_sizes(const struct tokens_mark *m, int64_t sizes[PARTS_N])
+{
+    sizes[PART_BIN] = m->bin_bytes;
+    sizes[PART_LENGTHS] = 4 * m->sequences_n;
+    sizes[PART_MARKS] = 8 * m->marks_n;
+    sizes[PART_IDX] = 0;
+}
+
+/* Cut what lies there to the mark; 1: there is less. */
+static int cut_parts(struct tokens_writer *w, const struct tokens_mark *mark,
+                     struct err *err)
+{
+    int64_t sizes[PARTS_N];
+    struct stat st;
+    mark_sizes(mark, sizes);
+    for (enum part part = 0; part < PARTS_N; part++) {
+        int fd = fileno(w->file[part]);
+        if (fstat(fd, &st))
+            return err_set_errno(err, "data: cannot look at '%s'",
+                                 w->path[part]);
+        if (st.st_size < sizes[part])
+            return 1;
+        if (ftruncate(fd, sizes[part]) ||
+            fseeko(w->file[part], sizes[part], SEEK_SET))
+            return err_set_errno(err, "data: cannot cut '%s'", w->path[part]);
+    }
+    w->sequences_n = w->ended_n = mark->sequences_n;
+    w->marks_n = mark->marks_n;
+    w->tokens_n = mark->bin_bytes / w->item_bytes;
+    return 0;
+}
+
+int tokens_create_lasting(const char *prefix, int64_t vocab,
+                          const struct tokens_mark *mark,
+                          struct tokens_writer **ret, struct err *err)
+{
+    static const struct tokens_mark start = {0};
+    struct tokens_writer *w = create(prefix, vocab, true, err);
+    if (!w)
+        return -1;
+    int rc = cut_parts(w, mark ? mark : &start, err);
+    if (!rc && !mark)
+        rc = begin(w, err);
+    if (rc)
+        tokens_leave(w);
+    else
+        *ret = w;
+    return rc;
+}
+
+int tokens_keep(struct tokens_writer *w, struct tokens_mark *ret,
+                struct err *err)
+{
+    for (enum part part = 0; part < PART_IDX; part++)
+        if (fflush(w->file[part]) || fdatasync(fileno(w->file[part])))
+            return err_set_errno(err, "data: cannot write '%s'",
+                                 w->path[part]);
+    *ret = (struct tokens_mark){w->tokens_n * w->item_bytes, w->sequences_n,
+                                w->marks_n};
+    return 0;
+}
+
+/* ---- Adding -------------------------------------------------------------- */
 
 int tokens_add(struct tokens_writer *w, const int32_t *ids, int64_t n,
                struct err *err)
@@ -108,8 +213,13 @@ int tokens_add(struct tokens_writer *w, const int32_t *ids, int64_t n,
             if (id < 0 || id >= w->vocab)
                 return err_set(err, "data: token %d is outside the vocabulary "
                                     "of %" PRId64, id, w->vocab);
-            for (int b = 0; b < w->item_bytes; b++)
-                block[i * w->item_bytes + b] = (unsigned char)(id >> 8 * b);
+            if (w->item_bytes == 2) {
+                uint16_t v = htole16((uint16_t)id);
+                memcpy(block + 2 * i, &v, 2);
+            } else {
+                uint32_t v = htole32((uint32_t)id);
+                memcpy(block + 4 * i, &v, 4);
+            }
         }
         if (put(w, PART_BIN, block, (size_t)(some * w->item_bytes), err))
             return -1;
@@ -223,19 +333,32 @@ int tokens_finish(struct tokens_writer *w, struct err *err)
              put_pointers(w, err) || copy_part(w, PART_MARKS, err) ||
              sync_part(w, PART_BIN, err) || sync_part(w, PART_IDX, err) ||
              put_in_place(w, err);
-    tokens_abandon(w);
+    if (rc && w->lasting)
+        tokens_leave(w);
+    else
+        tokens_abandon(w);
     return rc ? -1 : 0;
+}
+
+static void end(struct tokens_writer *w, bool remove)
+{
+    if (!w)
+        return;
+    for (enum part part = PARTS_N; part-- > 0;) { /* the locked one last */
+        if (remove && w->path[part][0])
+            unlink(w->path[part]);
+        if (w->file[part])
+            fclose(w->file[part]);
+    }
+    free(w);
 }
 
 void tokens_abandon(struct tokens_writer *w)
 {
-    if (!w)
-        return;
-    for (enum part part = 0; part < PARTS_N; part++) {
-        if (w->file[part])
-            fclose(w->file[part]);
-        if (w->path[part][0])
-            unlink(w->path[part]);
-    }
-    free(w);
+    end(w, true);
+}
+
+void tokens_leave(struct tokens_writer *w)
+{
+    end(w, false);
 }

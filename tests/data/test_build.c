@@ -1,6 +1,9 @@
 /* Tests of runner/data/build.c, input.c and corpus.c. */
 #include "runner/data/build.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "runner/data/corpus.h"
 #include "runner/data/input.h"
 #include "tests/data/scratch.h"
@@ -268,6 +271,106 @@ static void test_packed(void)
     }
 }
 
+/* ---- A killed build ------------------------------------------------------- */
+
+/* The child dies when this many bytes were taken. */
+struct killer {
+    int64_t at_bytes;
+    char note[160];
+};
+
+static void die_there(void *ctx, const struct build_counts *counts)
+{
+    struct killer *k = ctx;
+    if (counts->documents && counts->taken_bytes > k->at_bytes)
+        raise(SIGKILL);
+}
+
+static void on_note(void *ctx, const char *what)
+{
+    struct killer *k = ctx;
+    snprintf(k->note, sizeof k->note, "%s", what);
+}
+
+static void write_long(const char *path, int lines, int packed)
+{
+    char command[PATH_MAX + 64];
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < lines; i++)
+        fprintf(f, i % 50 ? "{\"text\": \"line %d %0*d\"}\n" : "bad %d%0*d\n", i,
+                i % 300, i);
+    fclose(f);
+    snprintf(command, sizeof command, "gzip -1f '%s'", path);
+    if (packed && system(command))
+        abort();
+}
+
+static int run_killed(const struct build *build, int64_t at_bytes)
+{
+    struct build_counts counts;
+    struct err err = ERR_INIT;
+    struct killer killer = {.at_bytes = at_bytes};
+    pid_t pid = fork();
+    if (!pid) {
+        struct build b = *build;
+        b.ctx = &killer;
+        b.on_progress = die_there;
+        b.progress_each_s = 1e-9;
+        build_run(&b, &counts, &err);
+        _exit(0);
+    }
+    int status;
+    return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status);
+}
+
+static void test_killed(void)
+{
+    struct err err = ERR_INIT;
+    struct seen seen;
+    struct killer killer = {0};
+    struct build_counts whole, counts;
+    write_long(scratch("a.jsonl"), 20000, 0);
+    write_long(scratch("b.jsonl"), 20000, 1);
+    write_long(scratch("c.txt"), 9000, 0);
+    char a[PATH_MAX], z[PATH_MAX], c[PATH_MAX], out[PATH_MAX];
+    strcpy(a, scratch("a.jsonl"));
+    strcpy(z, scratch("b.jsonl.gz"));
+    strcpy(c, scratch("c.txt"));
+    strcpy(out, scratch("killed"));
+    const char *files[] = {a, c, z, a};
+    struct build b = build_of(files, 4, &seen);
+    b.on_bad = NULL;
+    b.bad_max = 100000;
+    b.document_max_bytes = 64 << 20;
+    b.workers = 2;
+    b.output = scratch("whole");
+    ok(!build_run(&b, &whole, &err), "a build that nobody kills");
+    b.output = out;
+    b.on_note = on_note;
+    b.ctx = &killer;
+    ok(run_killed(&b, 2000000), "one killed in the first file");
+    ok(run_killed(&b, 5500000), "again in a packed one");
+    ok(!build_run(&b, &counts, &err) &&
+           strstr(killer.note, "going on where a build that was killed"),
+       "the third goes on: %s", killer.note);
+    ok(counts.documents == whole.documents && counts.tokens == whole.tokens &&
+           counts.bad == whole.bad && counts.text_bytes == whole.text_bytes &&
+           counts.taken_bytes == whole.taken_bytes &&
+           counts.resumed_bytes > 2000000,
+       "and counts all, %lld bytes not again", (long long)counts.resumed_bytes);
+    char command[3 * PATH_MAX];
+    snprintf(command, sizeof command,
+             "cmp %s.bin %s.bin && cmp %s.idx %s.idx && ! ls %s.*.part "
+             "%s.build 2>/dev/null", out, scratch("whole"), out,
+             scratch("whole"), out, out);
+    ok(!system(command), "with the same output and nothing beside it");
+    ok(run_killed(&b, 2000000), "killed once more");
+    b.append_eod = !b.append_eod;
+    ok(!build_run(&b, &counts, &err) && !counts.resumed_bytes &&
+           strstr(killer.note, "thrown away"),
+       "with another option it starts anew: %s", killer.note);
+}
+
 int main(void)
 {
     test_jsonl();
@@ -275,5 +378,6 @@ int main(void)
     test_blocks();
     test_workers();
     test_packed();
+    test_killed();
     return tap_done();
 }

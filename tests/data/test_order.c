@@ -2,6 +2,9 @@
  * Megatron's own functions gave. */
 #include "runner/data/order.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+
 #include "runner/data/blend.h"
 #include "runner/data/twister.h"
 #include "tests/data/scratch.h"
@@ -245,6 +248,107 @@ static void test_blend(void)
     ok(!blend_create((double[]){1, NAN}, 2, &err), "a weight that is none");
 }
 
+/* ---- Orders as files ------------------------------------------------------ */
+
+enum { MANY = 12000, MANY_SAMPLES = 40000 };
+
+static uint64_t read_all(const struct order *o)
+{
+    uint64_t sum = 0;
+    struct err err = ERR_INIT;
+    for (int64_t i = 0; o && i < order_samples(o); i += 7) {
+        int32_t got[9];
+        if (order_read(o, i, 256, got, &err))
+            return 0;
+        sum = sum * 31 + (uint64_t)got[0] * 7 + (uint64_t)got[8];
+    }
+    return sum;
+}
+
+static struct order *many(const struct tokens *t, const char *dir)
+{
+    struct err err = ERR_INIT;
+    return order_create_cached(t, 0, MANY, 8, 1234, MANY_SAMPLES, dir, 42,
+                               &err);
+}
+
+/* The one file in the cache; the number of all in ret_n. */
+static const char *cache_file(const char *dir, int *ret_n)
+{
+    static char line[PATH_MAX];
+    char command[PATH_MAX + 32], more[PATH_MAX];
+    snprintf(command, sizeof command, "ls -d %s/*", dir);
+    FILE *f = popen(command, "r");
+    *ret_n = 0;
+    while (fgets(*ret_n ? more : line, PATH_MAX, f))
+        ++*ret_n;
+    pclose(f);
+    line[strcspn(line, "\n")] = 0;
+    return line;
+}
+
+static void test_cache(void)
+{
+    enum { RANKS = 6 };
+    struct err err = ERR_INIT;
+    static int lengths[MANY];
+    char dir[PATH_MAX], path[PATH_MAX];
+    int n, good = 0, status;
+    for (int i = 0; i < MANY; i++)
+        lengths[i] = 30 + i % 20;
+    scratch_corpus(scratch("many"), lengths, MANY, 0, 251);
+    strcpy(dir, scratch("run/index"));
+    struct tokens *t = tokens_open(scratch("many"), &err);
+    struct order *o = many(t, NULL);
+    uint64_t want = read_all(o);
+    ok(want && !order_part(o, 0)->map, "an order in memory");
+    order_destroy(o);
+    for (int r = 0; r < RANKS; r++)
+        if (!fork()) {
+            o = many(t, dir);
+            int mapped = o && order_part(o, 0)->map;
+            _exit(mapped && read_all(o) == want ? 0 : 1);
+        }
+    while (wait(&status) > 0)
+        good += !status;
+    is_int(good, RANKS, "ranks map the same order, made by one");
+    strcpy(path, cache_file(dir, &n));
+    is_int(n, 1, "of which one file is left");
+    size_t bytes;
+    char *whole = file_read(path, 1 << 30, &bytes, &err);
+    static const struct {
+        const char *what;
+        double at; /* of the file: a bit is turned; 2: cut, 3: emptied */
+    } damage[] = {{"magic", 0}, {"key", 20e-6}, {"body", 0.5},
+                  {"last byte", 0.999999}, {"cut", 2}, {"empty", 3}};
+    for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
+        int fd = open(path, O_RDWR);
+        size_t at = (size_t)(damage[i].at * (double)bytes);
+        char byte = (char)(damage[i].at < 1 ? whole[at] ^ 4 : 0);
+        int rc = damage[i].at < 1
+                     ? pwrite(fd, &byte, 1, (off_t)at) != 1
+                     : ftruncate(fd, damage[i].at > 2 ? 0 : (off_t)bytes - 9);
+        close(fd);
+        o = many(t, dir);
+        ok(!rc && order_part(o, 0)->map && read_all(o) == want,
+           "damaged, and made again: %s", damage[i].what);
+        order_destroy(o);
+    }
+    char *again = file_read(path, 1 << 30, &bytes, &err);
+    ok(again && !memcmp(again, whole, bytes), "with the same bytes");
+    o = order_create_cached(t, 0, MANY, 8, 1235, MANY_SAMPLES, dir, 42, &err);
+    cache_file(dir, &n);
+    ok(n == 2 && read_all(o) != want, "another seed has a file of its own");
+    order_destroy(o);
+    o = many(t, "/proc/no/such");
+    ok(o && !order_part(o, 0)->map && read_all(o) == want,
+       "without a folder it is made in memory");
+    order_destroy(o);
+    free(again);
+    free(whole);
+    tokens_close(t);
+}
+
 int main(void)
 {
     test_twister();
@@ -256,5 +360,6 @@ int main(void)
     test_odd();
     test_split();
     test_blend();
+    test_cache();
     return tap_done();
 }
