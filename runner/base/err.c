@@ -45,12 +45,18 @@ int err_set_class(struct err *err, enum err_class class, const char *fmt, ...)
     return -1;
 }
 
+/* No room is the same on every node, and only a person can make some. */
+static enum err_class class_of_errno(int sys_errno)
+{
+    return sys_errno == ENOSPC || sys_errno == EDQUOT ? ERR_REQUEST : ERR_RANK;
+}
+
 int err_set_errno(struct err *err, const char *fmt, ...)
 {
     int saved = errno;
     va_list ap;
     va_start(ap, fmt);
-    fill(err, ERR_RANK, saved, fmt, ap);
+    fill(err, class_of_errno(saved), saved, fmt, ap);
     va_end(ap);
     errno = saved;
     return -1;

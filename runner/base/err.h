@@ -39,7 +39,8 @@ int err_set(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int err_set_class(struct err *err, enum err_class class, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same, with `: strerror(errno)` added and sys_errno set. */
+/* The same, with `: strerror(errno)` added and sys_errno set. No room on a disk
+ * or in a quota is ERR_REQUEST: no other process or node has more. */
 int err_set_errno(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Put context in front of a filled message: "ctx: msg". Returns -1. */

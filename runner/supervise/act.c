@@ -17,6 +17,9 @@
 
 #define EXCLUDE_MAX 64
 #define LAST_WORDS_S 2.0
+#define SLURM_AWAY_S 3600.0
+#define SLURM_REFUSES_S 60.0
+#define REQUEUE_AGAIN_S 3.0
 
 /* ---- Ranks and watchers ------------------------------------------------- */
 
@@ -139,6 +142,28 @@ static bool requeued_already(const struct sup *sup)
     return already;
 }
 
+/* slurmctld may be away, for an upgrade say: nobody else gets these nodes
+ * meanwhile, so it is waited for. Another refusal is asked about for a while. */
+static int requeue_patiently(struct sup *sup, struct err *err)
+{
+    double begun = clock_mono_s(), until;
+    for (int tries = 0;; tries++) {
+        *err = ERR_INIT;
+        if (!ctl_requeue((uint32_t)sup->facts.job, err))
+            return 0;
+        double patience =
+            err->class == ERR_JOB ? SLURM_AWAY_S : SLURM_REFUSES_S;
+        if (err->class == ERR_REQUEST || sup->term_seen ||
+            clock_mono_s() - begun > patience)
+            return -1;
+        if (!tries)
+            story_say(sup, "%s; trying again until Slurm answers", err->msg);
+        for (until = clock_mono_s() + REQUEUE_AGAIN_S;
+             clock_mono_s() < until && !sup->term_seen;)
+            sup_pump(sup, 0.1);
+    }
+}
+
 static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
 {
     int n;
@@ -151,7 +176,7 @@ static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
                 json_pack("{s:s}", "exclude", list ? list : ""));
     story_say(sup, "requeues the job%s%s", list ? " without " : "",
               list ? list : "");
-    int rc = ctl_requeue((uint32_t)sup->facts.job, err);
+    int rc = requeue_patiently(sup, err);
     if (!rc && list) {
         struct err why = ERR_INIT;
         if (ctl_exclude((uint32_t)sup->facts.job, list, &why))
@@ -180,6 +205,9 @@ void act_give_up_node(struct sup *sup, const struct diagnosis *d)
 
 static const char *remedy_of(const struct diagnosis *d)
 {
+    if (strstr(d->evidence, strerror(ENOSPC)) ||
+        strstr(d->evidence, strerror(EDQUOT)))
+        return "make room in the run directory and submit again";
     return d->class == ERR_REQUEST ? "correct it and submit again"
                                    : "see koboshi report";
 }
@@ -204,8 +232,8 @@ static enum next stop(struct sup *sup, const struct diagnosis *d,
                 json_pack("{s:s, s:s, s:s, s:s}", "class",
                           err_class_name(d->class), "message", d->evidence,
                           "why", why, "remedy", remedy_of(d)));
-    story_say(sup, "stops: %s: %s: %s (%s)", cause_rows[d->cause].words,
-              d->subject, d->evidence, why);
+    story_say(sup, "stops: %s: %s: %s (%s); %s", cause_rows[d->cause].words,
+              d->subject, d->evidence, why, remedy_of(d));
     end_watchers(sup);
     *ret_exit_code = exit_code_of(d);
     return NEXT_EXIT;

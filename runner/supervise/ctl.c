@@ -34,9 +34,23 @@ typedef hostlist_t ctl_hostlist;
 #define EXCLUDE_AGAIN_S 0.1
 #define LIST_MAX_BYTES ((size_t)16 << 20)
 
+/* slurmctld does not answer, or answers that it is not yet to be asked. */
+static bool is_away(int code)
+{
+    return (code >= SLURM_COMMUNICATIONS_CONNECTION_ERROR &&
+            code <= SLURM_COMMUNICATIONS_SHUTDOWN_ERROR) ||
+           (code >= SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR &&
+            code <= SLURMCTLD_COMMUNICATIONS_SHUTDOWN_ERROR) ||
+           code == SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT ||
+           code == SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT ||
+           code == ESLURM_IN_STANDBY_MODE || code == ECONNREFUSED ||
+           code == ETIMEDOUT || code == EHOSTUNREACH;
+}
+
 static int fail(struct err *err, int code, const char *what)
 {
-    return err_set(err, "slurm: %s: %s", what, slurm_strerror(code));
+    return err_set_class(err, is_away(code) ? ERR_JOB : ERR_RANK,
+                         "slurm: %s: %s", what, slurm_strerror(code));
 }
 
 int ctl_check(struct err *err)

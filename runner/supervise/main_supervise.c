@@ -27,6 +27,9 @@
 #include "runner/supervise/rank_main.h"
 #include "runner/supervise/sup.h"
 
+#define VERDICT_TRIES 5
+#define VERDICT_AGAIN_S 1.0
+
 extern char **environ;
 
 static void say(const char *line)
@@ -206,17 +209,42 @@ static void tell_judgement(struct sup *sup, const struct diagnosis *d,
               spare, decision->why, (long long)sup->ckpt_step);
 }
 
-/* The verdict is on disk before anything is done about it. */
-static int record(struct sup *sup, const struct diagnosis *d,
-                  const struct decision *decision, struct err *err)
+/* A file server may stumble: some tries. */
+static int write_verdict(struct sup *sup, const struct diagnosis *d,
+                         const struct decision *decision, struct err *err)
 {
-    if (attempt_verdict_write(sup->run_dir, sup->attempt,
-                              (uint32_t)sup->facts.job,
-                              sup->job.restart_count, d, decision,
-                              sup->ckpt_step, err))
-        return -1;
-    history_release(&sup->history);
-    return history_load(sup->run_dir, &sup->history, err);
+    for (int try = 0; try < VERDICT_TRIES; try++) {
+        *err = ERR_INIT;
+        if (!attempt_verdict_write(sup->run_dir, sup->attempt,
+                                   (uint32_t)sup->facts.job,
+                                   sup->job.restart_count, d, decision,
+                                   sup->ckpt_step, err))
+            return 0;
+        sup_pump(sup, VERDICT_AGAIN_S);
+    }
+    return -1;
+}
+
+/* The verdict is on disk before anything is done about it. Where it cannot be,
+ * nothing is begun again: that could never be counted. */
+static void record(struct sup *sup, struct diagnosis *d,
+                   struct decision *decision)
+{
+    struct history now = {0};
+    struct err err = ERR_INIT;
+    if (!write_verdict(sup, d, decision, &err) &&
+        !history_load(sup->run_dir, &now, &err)) {
+        history_release(&sup->history);
+        sup->history = now;
+        return;
+    }
+    story_say(sup, "warning: %s", err.msg);
+    if (decision->action == ACTION_FINISH || decision->action == ACTION_YIELD ||
+        decision->action == ACTION_STOP)
+        return;
+    classify_plain(CAUSE_USER, "run directory", err.msg, d);
+    *decision = (struct decision){ACTION_STOP, "what happened cannot be "
+                                  "written down; make it writable"};
 }
 
 /* ---- The supervisor ------------------------------------------------------ */
@@ -272,8 +300,7 @@ static enum next one_attempt(struct sup *sup, int *ret_exit_code,
         if (decision.action == ACTION_CONTINUE)
             act_give_up_node(sup, &d);
     }
-    if (record(sup, &d, &decision, err))
-        return NEXT_EXIT;
+    record(sup, &d, &decision);
     return act(sup, &d, &decision, ret_exit_code);
 }
 

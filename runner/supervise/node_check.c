@@ -76,27 +76,44 @@ static void check_gate(json_t *answer, long job)
     json_decref(report);
 }
 
+/* Whose fault a folder is that cannot be written: no room and no right are the
+ * user's business on any node; all else is the node's, which may lack the
+ * file system, unless no other node can write either. */
+static const char *class_of(int why)
+{
+    static const int users[] = {EACCES, EPERM, ENOSPC, EDQUOT};
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++)
+        if (users[i] == why)
+            return "request";
+    return "shared";
+}
+
+/* 0 or the errno: a file server may tell of a full disk at any of these. */
+static int try_write(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                  0600);
+    if (fd < 0)
+        return errno;
+    int why = file_write_all(fd, "koboshi\n", 8) || fsync(fd) ? errno : 0;
+    if (close(fd) && !why)
+        why = errno;
+    unlink(path);
+    return why;
+}
+
 static void check_run_dir(json_t *answer, const struct node *node)
 {
     char path[PATH_MAX + WIRE_NAME_BYTES + 64], text[PATH_MAX + 256];
     double start = clock_mono_s();
     snprintf(path, sizeof path, "%s/.probe.%s.%d", node->run_dir, node->name,
              (int)getpid());
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                  0600);
-    if (fd < 0 || file_write_all(fd, "koboshi\n", 8) || fsync(fd)) {
-        int why = errno;
+    int why = try_write(path);
+    if (why) {
         snprintf(text, sizeof text,
                  "run directory cannot be written: '%s': %s", node->run_dir,
                  strerror(why));
-        /* Not there at all: the node lacks the file system. Denied: the
-         * user's business. */
-        refuse(answer, why == EACCES || why == EDQUOT ? "request" : "node",
-               text);
-    }
-    if (fd >= 0) {
-        close(fd);
-        unlink(path);
+        refuse(answer, class_of(why), text);
     }
     json_object_set_new(answer, "run_dir_s",
                         json_real(clock_mono_s() - start));

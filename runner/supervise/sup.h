@@ -57,7 +57,8 @@ struct sup_node {
     bool trained;        /* it trains, or did, in this attempt */
     bool bad;            /* unfit, lost or excluded: never used again */
     char why[640];       /* it is bad */
-    char bad_class[16];  /* of a refusal: "request" is the user's */
+    char bad_class[16];  /* of a refusal: "request" is the user's, "shared" too
+                          * if every node says it */
     /* a connection was lost and it is being found out why */
     int probe_fd;        /* -1 none */
     double probe_s;      /* when it was begun, or the next is due */

@@ -216,13 +216,27 @@ static int choose_roles(struct sup *sup)
     return chosen;
 }
 
+/* What the user must mend: said by a node, or the same trouble with what all
+ * nodes share on every one of them. */
+static const struct sup_node *users_business(const struct sup *sup)
+{
+    int shared_n = 0;
+    for (int i = 0; i < sup->nodes_n; i++)
+        if (sup->nodes[i].bad && !strcmp(sup->nodes[i].bad_class, "request"))
+            return &sup->nodes[i];
+        else
+            shared_n += sup->nodes[i].bad &&
+                        !strcmp(sup->nodes[i].bad_class, "shared");
+    return shared_n == sup->nodes_n ? &sup->nodes[0] : NULL;
+}
+
 static void not_enough(struct sup *sup, struct diagnosis *ret)
 {
-    for (int i = 0; i < sup->nodes_n; i++)
-        if (sup->nodes[i].bad && !strcmp(sup->nodes[i].bad_class, "request")) {
-            classify_plain(CAUSE_USER, "", sup->nodes[i].why, ret);
-            return;
-        }
+    const struct sup_node *user = users_business(sup);
+    if (user) {
+        classify_plain(CAUSE_USER, "", user->why, ret);
+        return;
+    }
     for (int i = sup->nodes_n - 1; i >= 0; i--)
         if (sup->nodes[i].bad) {
             classify_node(CAUSE_NODE_UNFIT, sup->nodes[i].name, 0,

@@ -19,6 +19,8 @@
 #include "runner/data/tokenizer.h"
 
 #define NAMELESS_S 3.0 /* from an attempt's folder to its claim, at most */
+#define SLURM_AWAY_S 600.0
+#define SLURM_AGAIN_S 2.0
 
 /* ---- Plan --------------------------------------------------------------- */
 
@@ -329,6 +331,20 @@ const char *sup_resume_mode(const struct sup *sup)
     return again ? "auto" : sup->plan.resume;
 }
 
+/* A job may start in the moment in which slurmctld is started again. */
+static int load_job(struct sup *sup, struct err *err)
+{
+    double until = clock_mono_s() + SLURM_AWAY_S;
+    for (;;) {
+        *err = ERR_INIT;
+        if (!ctl_load_job((uint32_t)sup->facts.job, &sup->job, err))
+            return 0;
+        if (err->class != ERR_JOB || clock_mono_s() > until)
+            return -1;
+        clock_sleep_s(SLURM_AGAIN_S);
+    }
+}
+
 /* ---- All together ------------------------------------------------------- */
 
 static int open_signals(struct sup *sup, struct err *err)
@@ -379,8 +395,7 @@ int sup_open(struct sup *sup, const struct sup_facts *facts, struct err *err)
                         .stall_rank = -1, .unfit_node = -1, .ckpt_step = -1,
                         .last_step = -1, .start_s = clock_mono_s()};
     if (open_signals(sup, err) || ctl_check(err) ||
-        ctl_load_job((uint32_t)facts->job, &sup->job, err) ||
-        open_nodes(sup, err))
+        load_job(sup, err) || open_nodes(sup, err))
         return -1;
     if (open_plan(sup, err))
         return -1;

@@ -101,8 +101,9 @@ int save_drain(struct train *t, struct err *err)
     save_poll(t);
     if (rc != 0 || t->save_failed != t->step)
         return rc;
-    return err_set(err, "train: the last checkpoint, of step %lld, is not "
-                   "saved: %s", (long long)t->step, t->save_err.msg);
+    return err_set_class(err, t->save_err.class, "train: the last checkpoint, "
+                         "of step %lld, is not saved: %s", (long long)t->step,
+                         t->save_err.msg);
 }
 
 /* ---- Waiting to be called healthy ---------------------------------------- */

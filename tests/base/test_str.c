@@ -18,6 +18,14 @@ static void test_err(void)
     is_str(err.msg, "ctx: a: 'x'", "err_prefix puts context in front");
     is_int(err_set(NULL, "no one listens"), -1, "NULL is allowed");
 
+    struct err full = ERR_INIT, other = ERR_INIT;
+    errno = ENOSPC;
+    err_set_errno(&full, "a: cannot write");
+    is_int(full.class, ERR_REQUEST, "no room is for a person to mend");
+    errno = EIO;
+    err_set_errno(&other, "a: cannot write");
+    is_int(other.class, ERR_RANK, "what else a disk says is not");
+
     char big[3000];
     memset(big, 'y', sizeof big - 1);
     big[sizeof big - 1] = 0;

@@ -22,12 +22,26 @@ ok "it trains" run_wait_checkpoint 60 40
 ok "the disk is full" fill
 ok "the job ends" run_wait_over 60
 is "$(run_state)" FAILED "a run whose last checkpoint is not there is not done" || run_diag
-like "$(cat "$RUN.job.out")" "No space left on device" "it says why"
+exit_of() { scontrol show job "$1" -o | grep -oE ' ExitCode=[0-9]+' | cut -d= -f2; }
+is "$(exit_of "$JOB")" 2 "as what the user must mend"
+like "$(grep supervise "$RUN.job.out")" "No space left on device" "it says why"
+like "$(grep stops "$RUN.job.out")" "make room in the run directory" "and what to do"
+is "$(run_attempts)" 1 "no further attempt is begun"
 for dir in $(run_checkpoints); do
     ok "committed and whole: $(basename "$dir")" \
         koboshi ckpt verify --run-dir "$RUN" "$(basename "$dir")"
 done
 is "$(torn)" 0 "journal and metrics are whole lines"
+
+# Full at submit: refused. Full only when the job starts: no node is blamed.
+nok "refused while it is full" run_submit -N 2
+rm "$RUN/filler"
+ok "submitted with room, held" run_submit -N 2 --hold
+ok "the disk is full again" fill
+ok "it starts" scontrol release "$JOB"
+ok "it ends" run_wait_over 40
+is "$(run_state) $(exit_of "$JOB")" "FAILED 2" "as what the user must mend" || run_diag
+is "$(scontrol show job "$JOB" -o | grep -o 'Restarts=[0-9]*')" "Restarts=0" "not requeued for it"
 
 rm "$RUN/filler"
 ok "submitted again, with room" run_submit -N 2
