@@ -131,6 +131,17 @@ static char *exclude_list(const struct sup *sup, const char *node, int *ret_n)
     return list;
 }
 
+bool act_would_starve(const struct sup *sup, const struct diagnosis *d)
+{
+    int n, left = 0;
+    char *list = exclude_list(sup, d->node, &n);
+    bool starve = list && !ctl_nodes_left((uint32_t)sup->facts.job, list,
+                                          &left, NULL) &&
+                  left < sup->nodes_n;
+    free(list);
+    return starve;
+}
+
 /* Somebody else did it, for one the watchers while this host was cut off. */
 static bool requeued_already(const struct sup *sup)
 {
@@ -143,7 +154,8 @@ static bool requeued_already(const struct sup *sup)
 }
 
 /* slurmctld may be away, for an upgrade say: nobody else gets these nodes
- * meanwhile, so it is waited for. Another refusal is asked about for a while. */
+ * meanwhile, so it is waited for. Another refusal is asked about for a while.
+ */
 static int requeue_patiently(struct sup *sup, struct err *err)
 {
     double begun = clock_mono_s(), until;

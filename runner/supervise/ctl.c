@@ -7,11 +7,13 @@
 #define SLURM_BACKWARD_COMPAT
 
 #include <errno.h>
+#include <math.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runner/base/clock.h"
 
@@ -125,7 +127,9 @@ int ctl_load_job(uint32_t id, struct ctl_job *ret, struct err *err)
         .requeue = info->requeue,
         .preempting = info->preempt_time != 0,
         .restart_count = info->restart_cnt,
-        .end_s = info->time_limit == INFINITE ? 0 : (double)info->end_time,
+        .left_s = info->time_limit == INFINITE
+                      ? HUGE_VAL
+                      : difftime(info->end_time, msg->last_update),
         .nodes = copy(info->nodes),
         .exclude = copy(info->exc_nodes),
         .comment = copy(info->comment),
@@ -245,6 +249,63 @@ int ctl_load_nodes(const char *const *names, int n, struct ctl_node *ret,
     }
     slurm_free_node_info_msg(msg);
     return rc;
+}
+
+/* Is name one of "a,b,c"? */
+static bool is_listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && *p; p += *p == ',') {
+        size_t len = strcspn(p, ",");
+        if (len == n && !strncmp(p, name, n))
+            return true;
+        p += len;
+    }
+    return false;
+}
+
+static ctl_hostlist partition_nodes(const char *names, struct err *err)
+{
+    partition_info_msg_t *msg = NULL;
+    if (slurm_load_partitions(0, &msg, SHOW_ALL)) {
+        fail(err, errno, "cannot ask about partitions");
+        return NULL;
+    }
+    ctl_hostlist all = slurm_hostlist_create("");
+    for (uint32_t i = 0; all && i < msg->record_count; i++) {
+        const partition_info_t *p = &msg->partition_array[i];
+        if (p->nodes && p->name && is_listed(names, p->name))
+            slurm_hostlist_push(all, p->nodes);
+    }
+    slurm_free_partition_info_msg(msg);
+    if (all)
+        slurm_hostlist_uniq(all);
+    return all;
+}
+
+int ctl_nodes_left(uint32_t id, const char *exclude, int *ret, struct err *err)
+{
+    char **out = NULL;
+    job_info_msg_t *msg = NULL;
+    int out_n = ctl_expand(exclude, &out, err);
+    if (out_n < 0)
+        return -1;
+    if (slurm_load_job(&msg, id, SHOW_DETAIL)) {
+        ctl_names_free(out);
+        return fail(err, errno, "cannot ask about the job");
+    }
+    ctl_hostlist all =
+        partition_nodes(msg->record_count ? msg->job_array[0].partition : "",
+                        err);
+    slurm_free_job_info_msg(msg);
+    if (all) {
+        *ret = slurm_hostlist_count(all);
+        for (int i = 0; i < out_n; i++)
+            *ret -= slurm_hostlist_find(all, out[i]) >= 0;
+        slurm_hostlist_destroy(all);
+    }
+    ctl_names_free(out);
+    return all ? 0 : -1;
 }
 
 /* ---- Host lists --------------------------------------------------------- */

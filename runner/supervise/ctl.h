@@ -20,7 +20,8 @@ struct ctl_job {
     enum ctl_state state;
     bool completing, batch, requeue, preempting;
     int restart_count;
-    double end_s;        /* wall seconds; 0: no limit */
+    double left_s;       /* to the time limit, by Slurm's own clock, which
+                          * may not be this host's; INFINITY: no limit */
     char *nodes;         /* Slurm's short form; owned */
     char *exclude;       /* owned, "" none */
     char *comment;       /* owned, "" none */
@@ -48,6 +49,10 @@ int ctl_requeue(uint32_t id, struct err *err);
 /* Replaces the list. Only right after a requeue; tries again for a moment. */
 int ctl_exclude(uint32_t id, const char *list, struct err *err);
 int ctl_comment(uint32_t id, const char *text, struct err *err);
+
+/* How many nodes the job's partitions have that are not in the list. */
+int ctl_nodes_left(uint32_t id, const char *exclude, int *ret,
+                   struct err *err);
 
 /* Host lists, as Slurm expands them. *ret: NULL-ended array and its strings,
  * freed by ctl_names_free. Returns the number, -1 on failure. */

@@ -132,6 +132,11 @@ void decide(const struct diagnosis *d, const struct means *m,
         ret->action = ACTION_STOP;
         snprintf(ret->why, sizeof ret->why,
                  "no restart is left; recovery.max_restarts sets how many");
+    } else if (ret->action == ACTION_REQUEUE && m->starved) {
+        ret->action = ACTION_STOP;
+        snprintf(ret->why, sizeof ret->why,
+                 "too few nodes of the partition are left that this job has "
+                 "not found bad and excluded");
     } else if (ret->action == ACTION_REQUEUE &&
                m->requeues_idle >= REQUEUES_IDLE_MAX) {
         ret->action = ACTION_STOP;

@@ -31,6 +31,8 @@ struct means {
     bool save_asked;     /* the save was asked for before the time limit */
     int wireups;         /* wire-ups that stalled in a row */
     int requeues_idle;   /* requeues since the newest checkpoint */
+    bool starved;        /* requeued it would wait for ever: too few nodes are
+                          * left that it has not excluded */
 };
 
 struct decision {

@@ -172,6 +172,10 @@ static void judge(struct sup *sup, const struct diagnosis *d,
         .requeues_idle = budget_requeues_idle(&sup->history, sup->ckpt_step),
     };
     decide(d, &means, ret);
+    if (ret->action != ACTION_REQUEUE)
+        return;
+    means.starved = act_would_starve(sup, d);
+    decide(d, &means, ret);
 }
 
 static const char *spare_taken(const struct sup *sup, enum action action)

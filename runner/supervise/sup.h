@@ -111,7 +111,8 @@ struct sup {
     bool launched;
     /* what came in and waits to be judged */
     int term_seen, usr1_seen;   /* signals since the last look */
-    double end_due_s;           /* wall: save then; 0: no time limit */
+    double end_s, end_due_s;    /* monotonic: the time limit, and when to save
+                                 * for it; INFINITY: none */
     bool save_asked;
     double save_until_s;        /* monotonic */
     bool short_of_nodes;        /* preflight left too few to train */
@@ -188,6 +189,8 @@ enum next { NEXT_AGAIN, NEXT_EXIT };
 /* Carries the decision out. exit_code is set with NEXT_EXIT. */
 enum next act(struct sup *sup, const struct diagnosis *diagnosis,
               const struct decision *decision, int *ret_exit_code);
+/* Requeued without the nodes to be excluded now, would it ever start? */
+bool act_would_starve(const struct sup *sup, const struct diagnosis *diagnosis);
 /* Never again in this job. */
 void act_give_up_node(struct sup *sup, const struct diagnosis *diagnosis);
 /* If its watcher still listens: kill your ranks, and go. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define NAMELESS_S 3.0 /* from an attempt's folder to its claim, at most */
 #define SLURM_AWAY_S 600.0
 #define SLURM_AGAIN_S 2.0
+#define SAME_END_S 5.0
 
 /* ---- Plan --------------------------------------------------------------- */
 
@@ -314,11 +316,14 @@ static int64_t newest_checkpoint(const struct sup *sup)
 /* Save that long before the limit; in a short job, in its last quarter. */
 void sup_set_end(struct sup *sup, const struct ctl_job *job)
 {
-    double left = job->end_s - clock_wall_s();
     double before = sup->plan.save_before_limit_s;
-    if (before > left / 4)
-        before = left / 4;
-    sup->end_due_s = job->end_s > 0 ? job->end_s - before : 0;
+    double end_s = clock_mono_s() + job->left_s;
+    if (sup->end_s > 0 && fabs(end_s - sup->end_s) < SAME_END_S)
+        return; /* a quarter of what was left when it was set */
+    if (before > job->left_s / 4)
+        before = job->left_s / 4;
+    sup->end_s = end_s;
+    sup->end_due_s = end_s - before;
 }
 
 const char *sup_resume_mode(const struct sup *sup)

@@ -34,7 +34,11 @@ static json_t *ask_and_tell(void *ctx)
     if ((!*job.comment || str_starts(job.comment, OURS)) &&
         strcmp(job.comment, sup->comment))
         ctl_comment((uint32_t)sup->facts.job, sup->comment, &err);
-    return json_pack("{s:f, s:s}", "end_s", job.end_s, "problem", err.msg);
+    json_t *answer = json_pack("{s:s}", "problem", err.msg);
+    if (isfinite(job.left_s))
+        json_object_set_new(answer, "left_s", json_real(job.left_s));
+    ctl_job_release(&job);
+    return answer;
 }
 
 /* ---- The line ----------------------------------------------------------- */
@@ -87,12 +91,11 @@ void sup_status_turn(struct sup *sup)
     if (sup->asking.pid) {
         if (!node_child_poll(&sup->asking, now, &answer, &err))
             return;
-        struct ctl_job job = {.end_s = json_double_or(answer, "end_s", -1)};
-        if (job.end_s >= 0 && job.end_s != sup->job.end_s) {
-            sup->job.end_s = job.end_s;
-            sup_set_end(sup, &job);
-        }
         const char *problem = json_string_or(answer, "problem", err.msg);
+        struct ctl_job job = {.left_s =
+                                  json_double_or(answer, "left_s", INFINITY)};
+        if (answer && !*problem)
+            sup_set_end(sup, &job);
         /* Once is nothing: Slurm may be busy with the job's start. */
         if (*problem && ++sup->asking_failed == 2)
             story_say(sup, "warning: %s", problem);

@@ -97,8 +97,7 @@ static enum cause ask_slurm_why(struct sup *sup)
     else if (job.state == CTL_PENDING)
         cause = CAUSE_REQUEUED;
     else if (job.state == CTL_TIMEOUT ||
-             (job.state == CTL_RUNNING && job.end_s > 0 &&
-              job.end_s <= clock_wall_s() + 1))
+             (job.state == CTL_RUNNING && job.left_s <= 1))
         cause = CAUSE_TIME_LIMIT;
     ctl_job_release(&job);
     return cause;
@@ -384,8 +383,7 @@ static int look_at_time(struct sup *sup, struct diagnosis *ret)
 {
     static const char why[] = "the time limit is near";
     look_at_usr1(sup);
-    if (sup->end_due_s > 0 && clock_wall_s() >= sup->end_due_s &&
-        !sup->save_asked) {
+    if (clock_mono_s() >= sup->end_due_s && !sup->save_asked) {
         story_event(sup, KB_EV_SIGNAL,
                     json_pack("{s:s, s:s}", "signal", "USR1", "why", why));
         story_say(sup, "%s; asking the ranks to save and stop", why);

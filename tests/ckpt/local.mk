@@ -8,3 +8,6 @@ tests_ckpt_test_bad_LDADD = $(ckpt_test_libs)
 tests_ckpt_test_catalog_LDADD = $(ckpt_test_libs)
 check_PROGRAMS += tests/ckpt/test_import
 tests_ckpt_test_import_LDADD = $(ckpt_test_libs)
+check_PROGRAMS += tests/ckpt/test_storage
+tests_ckpt_test_storage_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
+tests_ckpt_test_storage_LDADD = $(ckpt_test_libs) -ldl

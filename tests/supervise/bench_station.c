@@ -19,7 +19,7 @@
 #include "runner/supervise/link.h"
 #include "runner/supervise/station.h"
 
-#define SILENT_S 6.0
+#define SILENT_S 8.0 /* the default of recovery.silent_limit */
 
 static char secret[WIRE_SECRET_CHARS];
 
