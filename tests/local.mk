@@ -1,12 +1,5 @@
 # tests: one program a unit, tests/<folder>/test_<file>.c, TAP on stdout.
 EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one \
-	tests/matrix tests/matrix.txt tests/record.sh tests/lint/t_matrix.t \
-	tests/system/t_mishaps.t tests/system/t_two_faults.t \
-	tests/system/t_spare_bad.t tests/system/t_all_bad.t \
-	tests/system/t_no_start.t tests/system/t_slurm_restarts.t \
-	tests/system/t_same_nodes.t tests/system/t_watcher_cut.t \
-	tests/system/t_slow_disk.t tests/system/t_clock.t \
-	tests/bench/figures.sh \
 	tests/story.jq tests/cluster/cluster.sh \
 	tests/cluster/node.sh tests/cluster/slurm_conf.sh \
 	tests/cluster/stage.sh tests/cluster/under_slurm.sh \
@@ -35,12 +28,6 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/lint/t_man.t tests/lint/t_dist.t tests/lint/t_codes.t \
 	.ci/run
 check_PROGRAMS += tests/system/stop_at_commit.so
-	tests/lint/t_man.t tests/lint/t_dist.t .ci/run
-check_PROGRAMS += tests/system/stop_at_commit.so tests/system/mishap.so
-tests_system_mishap_so_SOURCES = tests/system/mishap.c
-tests_system_mishap_so_CFLAGS = $(AM_CFLAGS) -fPIC -Wno-missing-prototypes
-tests_system_mishap_so_LDFLAGS = -shared
-tests_system_mishap_so_LDADD = -ldl
 tests_system_stop_at_commit_so_SOURCES = tests/system/stop_at_commit.c
 tests_system_stop_at_commit_so_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_system_stop_at_commit_so_LDFLAGS = -shared
@@ -116,3 +103,4 @@ tests_spank_fake_host_LDFLAGS = -rdynamic
 endif
 EXTRA_DIST += tests/spank/t_headers.t tests/spank/t_host.t tests/spank/t_page.t
 include tests/fuzz/local.mk
+include tests/system/local.mk

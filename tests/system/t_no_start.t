@@ -3,7 +3,7 @@
 # out after the first time, the spare or another node takes its place.
 # long: a requeue
 . "$(dirname "$0")/run.sh"
-test_run 4 train.global_batch=12
+test_run 4
 
 # What node2 has in the program's place ends at once.
 broken=$CLUSTER_DIR/broken
@@ -18,8 +18,8 @@ is "$(run_attempts)" 1 "in the first attempt"
 scancel "$JOB"
 ok "cancelled" run_wait_over 40
 
-run_write bare train.global_batch=12
-ok "submitted, no spare" run_submit -N 3
+run_write bare
+ok "submitted, no spare" run_submit -N 2
 ok "it requeues itself or finds another" run_wait 120 '.event=="first_step"' || run_diag
 nok "without node2" run_has '.event=="launch" and (.nodes|any(.=="node2"))'
 ok "node2 failed it at most once" test "$(run_attempts)" -le 2
