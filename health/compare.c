@@ -13,6 +13,8 @@
 #include "runner/base/json.h"
 
 #define STAND_OUT_SHARE 0.2 /* nodes that say otherwise: fewer stand out */
+#define SLOW_SHARE 0.9      /* of the median: less stands out */
+enum { FIGURES_MIN = 3 };   /* fewer have no median worth it */
 enum { REPORT_BYTES = 4 << 20, SHOWN_MAX = 8, REPORTS_MAX = 65536 };
 
 /* Groups of hosts under a heading and a value, in JSON: {heading: {value:
@@ -21,6 +23,7 @@ struct comparison {
     json_t *verdicts; /* {verdict: [host]} */
     json_t *findings; /* {"severity code": [host]} */
     json_t *notes;    /* {note: {value: [host]}} */
+    json_t *figures;  /* {figure: [{host, subject, value, unit}]} */
     json_t *broken;   /* [path] */
     int n;
 };
@@ -47,6 +50,30 @@ static void plain_value(const char *name, const char *value, char *dst,
         dst[strcspn(dst, ",")] = 0;
 }
 
+/* Measured values are nobody's twice: their figures are compared. */
+static bool is_measured(const char *note)
+{
+    return str_starts(note, "peers of ") || strstr(note, " under load");
+}
+
+static void add_figure(struct comparison *all, const char *host,
+                       const json_t *figure)
+{
+    const char *name = json_string_or(figure, "name", "?");
+    json_t *list = json_object_get(all->figures, name);
+    if (json_double_or(figure, "value", 0) <= 0)
+        return;
+    if (!list) {
+        list = json_array();
+        json_object_set_new(all->figures, name, list);
+    }
+    json_array_append_new(
+        list, json_pack("{s:s s:s s:f s:s}", "host", host, "subject",
+                        json_string_or(figure, "subject", "?"), "value",
+                        json_double_or(figure, "value", 0), "unit",
+                        json_string_or(figure, "unit", "")));
+}
+
 static void add_report(struct comparison *all, const json_t *report)
 {
     const char *host = json_string_or(report, "host", "?"), *name;
@@ -62,6 +89,8 @@ static void add_report(struct comparison *all, const json_t *report)
     }
     json_object_foreach(json_object_get(report, "notes"), name, value) {
         char plain[256];
+        if (is_measured(name))
+            continue;
         json_t *groups = json_object_get(all->notes, name);
         if (!groups) {
             groups = json_object();
@@ -71,6 +100,8 @@ static void add_report(struct comparison *all, const json_t *report)
                                                    : "", plain, sizeof plain);
         add_host(groups, plain, host);
     }
+    json_array_foreach(json_object_get(report, "figures"), i, item)
+        add_figure(all, host, item);
     all->n++;
 }
 
@@ -180,11 +211,53 @@ static void print_differences(const struct comparison *all, struct sbuf *out)
     }
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(const json_t *list)
+{
+    size_t n = json_array_size(list), i;
+    double *all = calloc(n + 1, sizeof *all), middle;
+    json_t *item;
+    if (!all)
+        return 0;
+    json_array_foreach(list, i, item)
+        all[i] = json_double_or(item, "value", 0);
+    qsort(all, n, sizeof *all, by_value);
+    middle = all[n / 2];
+    free(all);
+    return middle;
+}
+
+/* Which node's is slow in what, where there are enough to say so. */
+static void print_figures(const struct comparison *all, struct sbuf *out)
+{
+    const char *name;
+    json_t *list, *item;
+    json_object_foreach(all->figures, name, list) {
+        double usual = median(list);
+        size_t i;
+        if (json_array_size(list) < FIGURES_MIN)
+            continue;
+        json_array_foreach(list, i, item) {
+            double value = json_double_or(item, "value", 0);
+            if (value < SLOW_SHARE * usual)
+                sbuf_printf(out, "slow    %s: %.4g %s, usually %.4g: %s %s\n",
+                            name, value, json_string_or(item, "unit", ""),
+                            usual, json_string_or(item, "host", "?"),
+                            json_string_or(item, "subject", "?"));
+        }
+    }
+}
+
 int compare_reports(const char *const *paths, int paths_n, struct sbuf *out,
                     struct err *err)
 {
     struct comparison all = {json_object(), json_object(), json_object(),
-                             json_array(), 0};
+                             json_object(), json_array(), 0};
     for (int i = 0; i < paths_n; i++)
         add_path(&all, paths[i]);
     int rc = all.n ? 0
@@ -194,6 +267,7 @@ int compare_reports(const char *const *paths, int paths_n, struct sbuf *out,
         print_verdicts(&all, out);
         print_findings(&all, out);
         print_differences(&all, out);
+        print_figures(&all, out);
         if (json_array_size(all.broken)) {
             sbuf_printf(out, "no report in %zu: ",
                         json_array_size(all.broken));
@@ -203,6 +277,7 @@ int compare_reports(const char *const *paths, int paths_n, struct sbuf *out,
     json_decref(all.verdicts);
     json_decref(all.findings);
     json_decref(all.notes);
+    json_decref(all.figures);
     json_decref(all.broken);
     return rc;
 }

@@ -30,6 +30,7 @@ enum gpu_value {
     GPU_RETIRED_PENDING,
     GPU_REMAPPED_CORRECTED,
     GPU_REMAPPED_UNCORRECTED,
+    GPU_BANKS_FULL, /* memory banks that have no spare row left */
     GPU_REMAP_IS_PENDING,
     GPU_REMAP_HAS_FAILED,
     GPU_RECOVERY_ACTION, /* 0 none 1 reset 2 reboot 3 drain 4 drain, reset */
@@ -46,6 +47,7 @@ enum gpu_value {
     GPU_NVLINKS_ACTIVE,
     GPU_NVLINKS_N,       /* links that the GPU has */
     GPU_NVLINK_ERRORS_N, /* replays and recoveries of all links */
+    GPU_NVLINK_MB_PER_S, /* of each active link */
     GPU_FABRIC_STATE,    /* 0 none 1 not started 2 in progress 3 completed */
     GPU_FABRIC_STATUS,   /* 0: joined */
     GPU_PERSISTENCE,
@@ -59,6 +61,10 @@ extern const char *const gpu_value_names[GPU_VALUE_N];
 
 struct gpu {
     char name[96], uuid[96], pci[32], vbios[32], inforom[32];
+    /* To each GPU a letter, "-" to itself, "?" unknown. access: y, n not
+     * possible, d switched off. near: 1 one switch, 2 several, 3 one host
+     * bridge, 4 one NUMA node, 5 none of these. */
+    char access[GPUS_MAX + 1], near[GPUS_MAX + 1];
     int64_t value[GPU_VALUE_N];
 };
 

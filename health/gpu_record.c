@@ -19,6 +19,7 @@ const char *const gpu_value_names[GPU_VALUE_N] = {
     [GPU_RETIRED_PENDING] = "retired_pending",
     [GPU_REMAPPED_CORRECTED] = "remapped_corrected",
     [GPU_REMAPPED_UNCORRECTED] = "remapped_uncorrected",
+    [GPU_BANKS_FULL] = "banks_full",
     [GPU_REMAP_IS_PENDING] = "remap_pending",
     [GPU_REMAP_HAS_FAILED] = "remap_failed",
     [GPU_RECOVERY_ACTION] = "recovery_action",
@@ -35,6 +36,7 @@ const char *const gpu_value_names[GPU_VALUE_N] = {
     [GPU_NVLINKS_ACTIVE] = "nvlinks_active",
     [GPU_NVLINKS_N] = "nvlinks",
     [GPU_NVLINK_ERRORS_N] = "nvlink_errors",
+    [GPU_NVLINK_MB_PER_S] = "nvlink_mb_per_s",
     [GPU_FABRIC_STATE] = "fabric_state",
     [GPU_FABRIC_STATUS] = "fabric_status",
     [GPU_PERSISTENCE] = "persistence",
@@ -57,6 +59,8 @@ static char *text_of(struct gpu *gpu, const char *name, size_t *ret_bytes)
         {"pci", gpu->pci, sizeof gpu->pci},
         {"vbios", gpu->vbios, sizeof gpu->vbios},
         {"inforom", gpu->inforom, sizeof gpu->inforom},
+        {"access", gpu->access, sizeof gpu->access},
+        {"near", gpu->near, sizeof gpu->near},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].name, name)) {
@@ -84,6 +88,10 @@ void gpus_write(const struct gpus *gpus, struct sbuf *out)
                     "gpu %d pci %s\ngpu %d vbios %s\ngpu %d inforom %s\n",
                     i, gpu->name, i, i, i, gpu->pci, i, gpu->vbios, i,
                     gpu->inforom);
+        if (*gpu->access)
+            sbuf_printf(out, "gpu %d access %s\n", i, gpu->access);
+        if (*gpu->near)
+            sbuf_printf(out, "gpu %d near %s\n", i, gpu->near);
         for (int v = 0; v < GPU_VALUE_N; v++)
             if (gpu->value[v] != GPU_UNKNOWN)
                 sbuf_printf(out, "gpu %d %s %lld\n", i, gpu_value_names[v],

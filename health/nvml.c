@@ -127,6 +127,9 @@ static void read_memory_errors(struct nvml *nvml, nvml_device d,
         gpu->value[GPU_REMAP_IS_PENDING] = c;
         gpu->value[GPU_REMAP_HAS_FAILED] = e;
     }
+    struct nvml_banks banks;
+    if (ASK(banks, d, &banks))
+        gpu->value[GPU_BANKS_FULL] = banks.none;
     if (ASK(retired_pending, d, &a))
         gpu->value[GPU_RETIRED_PENDING] = a;
 }
@@ -155,13 +158,13 @@ static void read_processes(struct nvml *nvml, nvml_device d, struct gpu *gpu)
         gpu->value[GPU_PROCESSES] = n;
 }
 
-static void read_recovery(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+static void read_field(struct nvml *nvml, nvml_device d, struct gpu *gpu,
+                       unsigned which, enum gpu_value value)
 {
-    struct nvml_field field = {.field = NVML_FIELD_RECOVERY_ACTION};
+    struct nvml_field field = {.field = which};
     if (ASK(fields, d, 1, &field) && field.code == NVML_OK)
-        gpu->value[GPU_RECOVERY_ACTION] =
-            field.type == 1 ? (int64_t)field.value.u
-                            : (int64_t)field.value.ull;
+        gpu->value[value] = field.type == 1 ? (int64_t)field.value.u
+                                            : (int64_t)field.value.ull;
 }
 
 static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
@@ -219,9 +222,30 @@ static void read_links(struct nvml *nvml, nvml_device d, struct gpu *gpu)
         gpu->value[GPU_NVLINKS_ACTIVE] = active;
         gpu->value[GPU_NVLINK_ERRORS_N] = errors;
     }
+    if (active)
+        read_field(nvml, d, gpu, NVML_FIELD_NVLINK_SPEED,
+                   GPU_NVLINK_MB_PER_S);
     if (ASK(fabric, d, &fabric)) {
         gpu->value[GPU_FABRIC_STATE] = fabric.state;
         gpu->value[GPU_FABRIC_STATUS] = fabric.status;
+    }
+}
+
+/* From this GPU to each: does it reach its memory, and how near is it. */
+static void read_ways(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    int self = nvml->gpu, n = nvml->gpus->n, status, level;
+    for (int i = 0; i < n && n > 1; i++) {
+        nvml_device other = NULL;
+        gpu->access[i] = gpu->near[i] = i == self ? '-' : '?';
+        if (i == self || !ASK(handle, (unsigned)i, &other))
+            continue;
+        if (ASK(access, d, other, NVML_ACCESS_READ, &status))
+            gpu->access[i] = status == NVML_ACCESS_OK    ? 'y'
+                             : status == NVML_ACCESS_OFF ? 'd'
+                                                         : 'n';
+        if (ASK(near, d, other, &level) && level >= 0 && level < 100)
+            gpu->near[i] = (char)('0' + level / 10);
     }
 }
 
@@ -238,10 +262,11 @@ static void read_gpu(struct nvml *nvml, int i)
     read_memory_errors(nvml, d, gpu);
     read_retired(nvml, d, gpu, NVML_RETIRED_SINGLE, GPU_RETIRED_SINGLE);
     read_retired(nvml, d, gpu, NVML_RETIRED_DOUBLE, GPU_RETIRED_DOUBLE);
-    read_recovery(nvml, d, gpu);
+    read_field(nvml, d, gpu, NVML_FIELD_RECOVERY_ACTION, GPU_RECOVERY_ACTION);
     read_numbers(nvml, d, gpu);
     read_links(nvml, d, gpu);
     read_processes(nvml, d, gpu);
+    read_ways(nvml, d, gpu);
 }
 
 int nvml_read(const char *path, struct gpus *ret,

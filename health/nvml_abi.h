@@ -54,6 +54,12 @@ struct nvml_field {
     } value;
 };
 
+/* How many banks of memory have all, many, some, few, none of their spare rows
+ * left. */
+struct nvml_banks {
+    unsigned all, many, some, few, none;
+};
+
 struct nvml_fabric {
     unsigned char cluster[16];
     int status;
@@ -75,7 +81,11 @@ enum {
     NVML_LINKS_MAX = 18,
     NVML_LINK_REPLAY = 0,
     NVML_LINK_RECOVERY = 1,
+    NVML_FIELD_NVLINK_SPEED = 90, /* MB/s of each active link */
     NVML_FIELD_RECOVERY_ACTION = 230,
+    NVML_ACCESS_READ = 0,
+    NVML_ACCESS_OK = 0,
+    NVML_ACCESS_OFF = 4,
     NVML_REASON_HW_SLOWDOWN = 0x8,
     NVML_REASON_HW_THERMAL = 0x40,
     NVML_REASON_POWER_BRAKE = 0x80,
@@ -107,6 +117,12 @@ enum {
       (nvml_device, unsigned *))                                               \
     F(remapped, "nvmlDeviceGetRemappedRows", NULL,                             \
       (nvml_device, unsigned *, unsigned *, unsigned *, unsigned *))           \
+    F(banks, "nvmlDeviceGetRowRemapperHistogram", NULL,                        \
+      (nvml_device, struct nvml_banks *))                                      \
+    F(access, "nvmlDeviceGetP2PStatus", NULL,                                  \
+      (nvml_device, nvml_device, int, int *))                                  \
+    F(near, "nvmlDeviceGetTopologyCommonAncestor", NULL,                       \
+      (nvml_device, nvml_device, int *))                                       \
     F(fields, "nvmlDeviceGetFieldValues", NULL,                                \
       (nvml_device, int, struct nvml_field *))                                 \
     F(clock_reasons, "nvmlDeviceGetCurrentClocksEventReasons",                 \

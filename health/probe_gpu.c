@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "health/gpu.h"
@@ -53,6 +54,7 @@ static const struct rule {
     {GPU_RETIRED_PENDING, F_GPU_PAGES_PENDING, 0, NULL},
     {GPU_REMAP_IS_PENDING, F_GPU_REMAP_PENDING, 0, NULL},
     {GPU_REMAP_HAS_FAILED, F_GPU_REMAP_FAILED, 0, NULL},
+    {GPU_BANKS_FULL, F_GPU_BANKS_FULL, 0, NULL},
     {GPU_REMAPPED_UNCORRECTED, F_GPU_REMAP_MANY, 0, "gpu.rows_remapped"},
     {GPU_PCIE_REPLAYS_N, F_GPU_PCIE_REPLAYS, 0, "gpu.pcie_replays"},
     {GPU_NVLINK_ERRORS_N, F_GPU_NVLINK_ERRORS, 0, NULL},
@@ -140,6 +142,21 @@ static void check_pcie(struct scene *scene, int i, const char *who)
                      (long long)gpu->value[GPU_PCIE_WIDTH_MAX]);
 }
 
+/* Links that came up slow are still links. */
+static void check_link_speed(struct scene *scene, const struct gpu *gpu,
+                             const char *who)
+{
+    int64_t most = 0, speed = gpu->value[GPU_NVLINK_MB_PER_S];
+    for (int j = 0; j < scene->gpus.n; j++)
+        if (!strcmp(scene->gpus.gpu[j].name, gpu->name) &&
+            scene->gpus.gpu[j].value[GPU_NVLINK_MB_PER_S] > most)
+            most = scene->gpus.gpu[j].value[GPU_NVLINK_MB_PER_S];
+    if (speed != GPU_UNKNOWN && speed < most)
+        findings_add(scene->findings, F_GPU_NVLINK_SLOW, who,
+                     "%lld MB/s a link, others %lld", (long long)speed,
+                     (long long)most);
+}
+
 /* A GPU lent alone to a virtual machine has no link by will; one without links
  * beside others that have some has lost them. */
 static void check_nvlink(struct scene *scene, int i, const char *who)
@@ -156,6 +173,7 @@ static void check_nvlink(struct scene *scene, int i, const char *who)
         findings_add(scene->findings, F_GPU_NVLINK_DOWN, who,
                      "%lld of %lld active", (long long)active,
                      (long long)expected);
+    check_link_speed(scene, gpu, who);
     int64_t state = gpu->value[GPU_FABRIC_STATE];
     if (state == 2 || (state == 1 && most))
         findings_add(scene->findings, F_GPU_FABRIC_NOT_READY, who,
@@ -188,21 +206,43 @@ static void check_idle(struct scene *scene, int i, const char *who)
                      used == GPU_UNKNOWN ? 0 : (double)used / (1 << 30));
 }
 
+/* What CUDA calls it when it orders by the bus (CUDA_DEVICE_ORDER); -1: not
+ * known. */
+static int cuda_ordinal(const struct scene *scene, int i)
+{
+    const struct gpu *gpu = scene->gpus.gpu;
+    int before = 0;
+    for (int j = 0; j < scene->gpus.n; j++) {
+        if (!*gpu[j].pci)
+            return -1;
+        before += strcasecmp(gpu[j].pci, gpu[i].pci) < 0;
+    }
+    return before;
+}
+
+/* All its names. */
+static void note_gpu(struct scene *scene, int i, const char *who)
+{
+    const struct gpu *gpu = &scene->gpus.gpu[i];
+    char name[32], minor[40] = "", cuda[40] = "";
+    int ordinal = cuda_ordinal(scene, i);
+    snprintf(name, sizeof name, "gpu %d", i);
+    if (gpu->value[GPU_MINOR] != GPU_UNKNOWN)
+        snprintf(minor, sizeof minor, ", minor %lld",
+                 (long long)gpu->value[GPU_MINOR]);
+    if (ordinal >= 0)
+        snprintf(cuda, sizeof cuda, ", CUDA %d by the bus", ordinal);
+    findings_note(scene->findings, name, "%s, %s, PCI %s%s%s",
+                  *gpu->name ? gpu->name : "name not known", who,
+                  *gpu->pci ? gpu->pci : "not known", minor, cuda);
+}
+
 static void check_gpu(struct scene *scene, int i)
 {
     const struct gpu *gpu = &scene->gpus.gpu[i];
-    char who[96], name[32];
+    char who[96];
     subject(scene, i, who);
-    snprintf(name, sizeof name, "gpu %d", i);
-    if (gpu->value[GPU_MINOR] == GPU_UNKNOWN)
-        findings_note(scene->findings, name, "%s, %s, PCI %s",
-                      *gpu->name ? gpu->name : "name not known", who,
-                      *gpu->pci ? gpu->pci : "not known");
-    else
-        findings_note(scene->findings, name, "%s, %s, PCI %s, minor %lld",
-                      *gpu->name ? gpu->name : "name not known", who,
-                      *gpu->pci ? gpu->pci : "not known",
-                      (long long)gpu->value[GPU_MINOR]);
+    note_gpu(scene, i, who);
     if (gpu->value[GPU_LOST] != GPU_UNKNOWN) {
         if (gpu->value[GPU_LOST] == 2)
             findings_add(scene->findings, F_GPU_RECOVERY_RESET, who,
@@ -240,6 +280,57 @@ static void check_mixed(struct scene *scene)
                      "%s of gpu %d is not that of gpu 0", what, i);
         return;
     }
+}
+
+/* How many others a GPU does not reach, for reasons that are no choice. */
+static int count_cut(const struct gpu *gpu)
+{
+    int n = 0;
+    for (const char *p = gpu->access; *p; p++)
+        n += *p == 'n';
+    return n;
+}
+
+/* Where NVLinks join the GPUs and some reach each other, all must. One that
+ * reaches less than half of the others is to blame, not they. */
+static void check_access(struct scene *scene)
+{
+    const struct gpus *gpus = &scene->gpus;
+    bool reached = false;
+    char who[96];
+    for (int i = 0; i < gpus->n; i++) {
+        reached |= strchr(gpus->gpu[i].access, 'y') != NULL;
+        if (gpus->gpu[i].value[GPU_NVLINKS_ACTIVE] <= 0)
+            return;
+    }
+    for (int i = 0; i < gpus->n && reached; i++) {
+        const struct gpu *gpu = &gpus->gpu[i];
+        bool alone = 2 * count_cut(gpu) > gpus->n - 1;
+        int cut = 0;
+        for (int j = 0; gpu->access[j] && j < gpus->n; j++)
+            cut += gpu->access[j] == 'n' &&
+                   (alone || 2 * count_cut(&gpus->gpu[j]) <= gpus->n - 1);
+        if (cut)
+            findings_add(scene->findings, F_GPU_PEER_CUT,
+                         subject(scene, i, who), "access %s", gpu->access);
+    }
+}
+
+/* Who reaches whom and how near they are, as a line each: the same on each node
+ * of a kind. */
+static void note_ways(struct scene *scene)
+{
+    struct sbuf access = SBUF_INIT, near = SBUF_INIT;
+    for (int i = 0; i < scene->gpus.n; i++) {
+        sbuf_printf(&access, "%s%s", i ? " " : "", scene->gpus.gpu[i].access);
+        sbuf_printf(&near, "%s%s", i ? " " : "", scene->gpus.gpu[i].near);
+    }
+    if (strpbrk(access.data, "ynd"))
+        findings_note(scene->findings, "peer access", "%s", access.data);
+    if (strpbrk(near.data, "012345"))
+        findings_note(scene->findings, "gpu topology", "%s", near.data);
+    sbuf_release(&access);
+    sbuf_release(&near);
 }
 
 static void check_failures(struct scene *scene)
@@ -333,8 +424,11 @@ void probe_gpu(const struct look *look, struct findings *findings)
     check_count(&scene);
     for (int i = 0; i < scene.gpus.n; i++)
         check_gpu(&scene, i);
-    if (scene.gpus.n > 1)
+    if (scene.gpus.n > 1) {
         check_mixed(&scene);
+        check_access(&scene);
+        note_ways(&scene);
+    }
     check_failures(&scene);
     if (!scene.gpus.n && !expected)
         findings_skip(findings, "no GPU");

@@ -87,9 +87,9 @@ json_t *health_json(const struct health_report *report)
         "{s:i s:s s:f s:f s:s s:b s:s s:i s:o s:o s:o s:o}", "schema", 1,
         "host", report->host, "time", report->time_s, "seconds",
         report->seconds, "level", report->full ? "full" : "gate", "user",
-        report->user, "verdict", health_verdict(report), "dropped", report->dropped_n,
-        "findings", findings, "notes", notes, "figures", figures, "probes",
-        probes);
+        report->user, "verdict", health_verdict(report), "dropped",
+        report->dropped_n, "findings", findings, "notes", notes, "figures",
+        figures, "probes", probes);
 }
 
 static void text_findings(const struct health_report *report,

@@ -29,6 +29,7 @@
 #include "spank/store.h"
 
 #define FRESH_S 60.0
+#define ACTIVE_S 32.0 /* what --active takes more, at most */
 #define SETTLED_FILE "klog.after" /* uptime of our last drain */
 enum { REPORT_BYTES = 1 << 20, CODE_BYTES = 64, SUBJECT_BYTES = 100 };
 
@@ -37,6 +38,8 @@ struct gate {
     uint32_t job;
     const char *node;
     const char *level; /* gate | full */
+    bool active;       /* try the job's GPUs, too: full, before the job */
+    char gpus[128];    /* they, as --gpus takes them; "": all of the node */
     int store;
 };
 
@@ -48,6 +51,14 @@ struct verdict {
 };
 
 /* ---- Who asked --------------------------------------------------------- */
+
+/* Slurm's list of the job's GPUs; what is none is not passed on. */
+static void read_gpus(struct gate *gate)
+{
+    const char *gpus = getenv("SLURM_JOB_GPUS");
+    if (gpus && !gpus[strspn(gpus, "0123456789,-")])
+        str_copy(gate->gpus, sizeof gate->gpus, gpus);
+}
 
 /* Slurm puts the job control environment here as SPANK_NAME. */
 static int read_job(const struct args *args, struct gate *ret)
@@ -146,6 +157,7 @@ static void look(const struct gate *gate, struct sbuf *report,
                  struct verdict *verdict)
 {
     char path[PATH_MAX], after[48] = "--klog-after=0", how[64];
+    char gpus[sizeof gate->gpus + 8];
     struct proc_result result = {0};
     struct err err = ERR_INIT;
     size_t bytes;
@@ -156,14 +168,20 @@ static void look(const struct gate *gate, struct sbuf *report,
         !settled[strspn(settled, "0123456789.")])
         snprintf(after, sizeof after, "--klog-after=%s", settled);
     free(settled);
-    const char *argv[] = {path, "--json", "--verdict", "--level", gate->level,
-                          after, NULL};
+    const char *argv[10] = {path, "--json", "--verdict", "--level",
+                            gate->level, after};
+    if (gate->active)
+        argv[6] = "--active";
+    snprintf(gpus, sizeof gpus, "--gpus=%s", gate->gpus);
+    if (gate->active && *gate->gpus)
+        argv[7] = gpus;
     const char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
                           NULL};
     struct proc_spec spec = {
         .argv = argv,
         .envp = envp,
-        .deadline_s = gate->args->health_timeout_s,
+        .deadline_s = gate->args->health_timeout_s +
+                      (gate->active ? ACTIVE_S : 0),
         .term_grace_s = 0.2,
         .out_max_bytes = REPORT_BYTES,
     };
@@ -234,7 +252,9 @@ static void look_or_reuse(const struct gate *gate, struct sbuf *report)
     struct verdict verdict;
     size_t bytes = 0;
     snprintf(last, sizeof last, "last.%s.json", gate->level);
-    char *fresh = store_read(gate->store, last, FRESH_S, &bytes);
+    char *fresh = *gate->gpus /* another job's are not ours */
+                      ? NULL
+                      : store_read(gate->store, last, FRESH_S, &bytes);
     if (fresh) {
         sbuf_add(report, fresh, bytes);
         free(fresh);
@@ -255,6 +275,9 @@ void gate_prolog(const struct args *args)
     char path[PATH_MAX];
     if (read_job(args, &gate))
         return;
+    gate.active = !strcmp(gate.level, "full");
+    if (gate.active)
+        read_gpus(&gate);
     gate.store = store_open(args->gate_dir, &err);
     if (gate.store < 0) {
         say_log("job %u: %s", gate.job, err.msg);

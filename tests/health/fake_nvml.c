@@ -288,13 +288,41 @@ int nvmlDeviceGetFieldValues(nvml_device d, int n, struct nvml_field *fields)
 {
     GPU_CALL("fields");
     for (int i = 0; i < n; i++) {
+        enum gpu_value value =
+            fields[i].field == NVML_FIELD_RECOVERY_ACTION ? GPU_RECOVERY_ACTION
+            : fields[i].field == NVML_FIELD_NVLINK_SPEED  ? GPU_NVLINK_MB_PER_S
+                                                          : GPU_VALUE_N;
         fields[i].type = 1;
-        fields[i].code = fields[i].field == NVML_FIELD_RECOVERY_ACTION
-                             ? give(gpu, GPU_RECOVERY_ACTION,
-                                    &fields[i].value.u)
-                             : NVML_NOT_SUPPORTED;
+        fields[i].code = value == GPU_VALUE_N
+                             ? NVML_NOT_SUPPORTED
+                             : give(gpu, value, &fields[i].value.u);
     }
     return NVML_OK;
+}
+
+int nvmlDeviceGetRowRemapperHistogram(nvml_device d, struct nvml_banks *ret)
+{
+    GPU_CALL("banks");
+    *ret = (struct nvml_banks){.all = 512};
+    return give(gpu, GPU_BANKS_FULL, &ret->none);
+}
+
+int nvmlDeviceGetP2PStatus(nvml_device d, nvml_device other, int which,
+                           int *ret)
+{
+    GPU_CALL("access");
+    char letter = gpu->access[index_of(other)];
+    *ret = letter == 'y' ? NVML_ACCESS_OK : letter == 'd' ? NVML_ACCESS_OFF : 5;
+    return strchr("ynd", letter) && letter ? NVML_OK : NVML_NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(nvml_device d, nvml_device other,
+                                        int *ret)
+{
+    GPU_CALL("near");
+    char letter = gpu->near[index_of(other)];
+    *ret = (letter - '0') * 10;
+    return letter >= '0' && letter <= '5' ? NVML_OK : NVML_NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetGpuFabricInfo(nvml_device d, struct nvml_fabric *ret)

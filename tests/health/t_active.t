@@ -72,6 +72,29 @@ like "$out" "^fail +gpu-product-wrong GPU-recorded-0: .*bf16: row 5 column 6 is 
 report "$scratch/wrong" >"$scratch/out"
 is $? 5 "is reason to keep jobs away"
 
+# What the driver says while it runs, and counters that it moved.
+cp "$scratch/gpus" "$scratch/gpus.quiet"
+cat >>"$scratch/gpus" <<'END'
+gpu 0 temperature 84
+gpu 0 temperature_slowdown 87
+gpu 0 clock_reasons 0
+gpu 0 pcie_gen 3
+gpu 0 pcie_gen_max 5
+gpu 0 nvlink_errors 0
+gpu 0 nvlinks 18
+gpu 0 nvlinks_active 18
+END
+trial moves <<<'good 0; good 1; end; sleep 0.5
+sed -i "s/^gpu 0 clock_reasons 0/gpu 0 clock_reasons 72/; s/^gpu 0 nvlink_errors 0/gpu 0 nvlink_errors 3/" "$FAKE_NVML"
+sleep 0.7'
+out=$(report "$scratch/moves")
+like "$out" "^warn +gpu-pcie-slow GPU-recorded-0: .*generation 3 of 5" "a slow PCI link under load"
+like "$out" "^warn +gpu-hw-slowdown GPU-recorded-0: .*under load: clock reasons 0x48" "slowed down under load"
+like "$out" "^warn +gpu-hot GPU-recorded-0: .*under load: 84 degrees" "hot under load"
+like "$out" "^warn +gpu-nvlink-errors GPU-recorded-0: .*under load: nvlink_errors 3, before 0" "a counter that moved"
+like "$out" "^note +gpu 0 under load: 84 degrees, clock reasons 0x48, PCI generation 3" "noted"
+mv "$scratch/gpus.quiet" "$scratch/gpus"
+
 # unknown NAME: what that trial is told as, and that nothing is worse.
 unknown() {
     local began=$SECONDS out

@@ -26,6 +26,9 @@ sed -i 's/570.86.15/550.1/' "$scratch/reports/n077.json"
 for i in 010 020 030; do
     sed -i 's/"findings": \[\]/"findings": [{"code":"load-high","severity":"warn","subject":"node"}]/; s/"verdict": "ok"/"verdict": "warn"/' "$scratch/reports/n$i.json"
 done
+figure='{"name":"bf16","subject":"gpu 3","value":780.5,"unit":"TFLOP\/s"}'
+sed -i "s/\"figures\": \[\]/\"figures\": [$figure]/" "$scratch"/reports/*.json
+sed -i 's/780.5/412.5/' "$scratch/reports/n150.json"
 begin=$(date +%s%N)
 out=$("$health" --compare "$scratch/reports")
 is $? 0 "compared"
@@ -37,6 +40,7 @@ like "$out" "^fail +gpu-lost on 1: n198$" "the worst first"
 like "$out" "^warn +load-high on 3: n010, n020, n030$" "and where"
 like "$out" "^differs gpu driver: 550.1, usually 570.86.15: n077$" "who differs"
 is "$(grep -c '^differs' <<<"$out")" 1 "and nobody else"
+is "$(grep '^slow' <<<"$out")" "slow    bf16: 412.5 TFLOP/s, usually 780.5: n150 gpu 3" "and who is slow"
 is "$(grep -E '^[a-z]' <<<"$out" | grep -v differs | head -n 1 | cut -d' ' -f1)" fail "in order"
 
 echo '{"a":' >"$scratch/reports/zz.json"

@@ -78,6 +78,13 @@ ok "with --llm-health=off" job -N1 -w node1 --llm-health=off
 is "$(calls node1)" 0 "nothing is looked at"
 
 all_well
+ok "with --llm-health=full" job -N1 -w node1 --llm-health=full
+like "$(head -n 1 "$fake/calls.node1")" '--level full .*--active$' \
+    "the GPUs are tried, too"
+settled
+is "$(grep -c -- --active "$fake/calls.node1")" 1 "before the job alone"
+
+all_well
 echo "sleep 60" >"$fake/answer.node1"
 SECONDS=0
 ok "a look that hangs" job -N1 -w node1
@@ -130,7 +137,7 @@ scontrol update NodeName=node3 State=UNDRAIN
 # The real koboshi-health on recorded hosts and a driver that hangs.
 hosts=$CLUSTER_TREE/tests/health/hosts
 cp -r "$hosts/good" "$CLUSTER_DIR/xid"
-cp "$hosts/gpu-xids/dev/kmsg" "$CLUSTER_DIR/xid/dev/kmsg"
+cp "$hosts/klog-xids/dev/kmsg" "$CLUSTER_DIR/xid/dev/kmsg"
 # really NODE OPTIONS...
 really() {
     local node=$1
