@@ -192,7 +192,8 @@ enum kstatus cpu_embed_bwd(struct exec *ex, const void *dx,
 enum kstatus cpu_head_loss(struct exec *ex, double *sums, void *dx,
                            const void *x, const struct weight *w,
                            const int32_t *labels, const uint8_t *mask,
-                           double scale, double z, int64_t N, int V);
+                           double scale, double z, int64_t N, int V,
+                           const struct head_peers *peers);
 enum kstatus cpu_head_logits(struct exec *ex, void *logits, const void *x,
                              const struct weight *w, int64_t N, int V);
 size_t cpu_head_ws(int Vp);

@@ -11,7 +11,15 @@ struct embed {
     const int32_t *tokens, *positions;
     int64_t N;
     int C;
+    int row0, rows;      /* of wte: tokens of other rows count as zero */
 };
+
+/* The token's row here, or -1. */
+static int row_of(const struct embed *p, int64_t n)
+{
+    int row = p->tokens[n] - p->row0;
+    return row >= 0 && row < p->rows ? row : -1;
+}
 
 CLONES static void fwd_task(void *ctx, int64_t task, int worker)
 {
@@ -20,15 +28,18 @@ CLONES static void fwd_task(void *ctx, int64_t task, int worker)
 
     (void)worker;
     for (int64_t n = task * ROWS; n < n1; n++) {
-        const real *t = p->wte + (int64_t)p->tokens[n] * p->C;
+        int row = row_of(p, n);
+        const real *t = p->wte + (int64_t)(row < 0 ? 0 : row) * p->C;
         real *x = p->x + n * p->C;
-        if (!p->wpe) {
+        if (row < 0)
+            memset(x, 0, p->C * sizeof *x);
+        else
             memcpy(x, t, p->C * sizeof *x);
+        if (!p->wpe)
             continue;
-        }
         const real *o = p->wpe + (int64_t)p->positions[n] * p->C;
         for (int i = 0; i < p->C; i++)
-            x[i] = t[i] + o[i];
+            x[i] += o[i];
     }
 }
 
@@ -40,8 +51,9 @@ CLONES static void bwd_task(void *ctx, int64_t task, int worker)
     (void)worker;
     for (int64_t n = 0; n < p->N; n++) {
         const real *dx = p->dx + n * p->C + c;
-        if (p->dwte) {
-            real *t = p->dwte + (int64_t)p->tokens[n] * p->C + c;
+        int row = row_of(p, n);
+        if (p->dwte && row >= 0) {
+            real *t = p->dwte + (int64_t)row * p->C + c;
             for (int i = 0; i < cn; i++)
                 t[i] += dx[i];
         }
@@ -66,7 +78,8 @@ static enum kstatus embed_check(const struct embed *p,
                                 const struct weight *wte,
                                 const struct weight *wpe)
 {
-    if (!in_range(p->tokens, p->N, wte->out))
+    int rows = wte->rows_all ? wte->rows_all : wte->out;
+    if (!in_range(p->tokens, p->N, rows))
         return K_INVALID;
     if (wpe && (!p->positions || !in_range(p->positions, p->N, wpe->out)))
         return K_INVALID;
@@ -79,7 +92,7 @@ enum kstatus cpu_embed_fwd(struct exec *ex, void *x, const int32_t *tokens,
 {
     struct embed p = {.x = x, .wte = wte->data, .wpe = wpe ? wpe->data : NULL,
                       .tokens = tokens, .positions = positions, .N = N,
-                      .C = C};
+                      .C = C, .row0 = wte->row0, .rows = wte->out};
 
     (void)ex;
     if (embed_check(&p, wte, wpe))
@@ -95,7 +108,8 @@ enum kstatus cpu_embed_bwd(struct exec *ex, const void *dx,
 {
     struct embed p = {.dx = dx, .dwte = wte->grad,
                       .dwpe = wpe ? wpe->grad : NULL, .tokens = tokens,
-                      .positions = positions, .N = N, .C = C};
+                      .positions = positions, .N = N, .C = C,
+                      .row0 = wte->row0, .rows = wte->out};
 
     (void)ex;
     if (embed_check(&p, wte, wpe))

@@ -12,6 +12,10 @@ struct head {
     double scale, z;
     int V, Vp;
     bool grad;
+    /* shared rows; else size 1, row0 0 and one chunk's shares in scratch */
+    int size, rank, row0;
+    double (*shares)[HEAD_SHARE]; /* [size, rows] */
+    int64_t rows;
 };
 
 CLONES static int row_argmax(const real *x, int n)
@@ -64,60 +68,154 @@ CLONES static void row_scale(real *x, real f, int n)
         x[i] *= f;
 }
 
-/* d(loss + z lse^2)/dlogit = p (1 + 2 z lse) - [label] */
-static void head_row(void *ctx, int64_t i, int worker)
+static bool is_masked(const struct head *p, int64_t i)
+{
+    return p->mask && !p->mask[i];
+}
+
+/* The label's row, where it lies here. */
+static bool label_here(const struct head *p, int64_t i, int *ret)
+{
+    *ret = p->labels[i] - p->row0;
+    return *ret >= 0 && *ret < p->V;
+}
+
+/* This rank's numbers of a token; logits become exp(logit - largest). */
+static void head_share(void *ctx, int64_t i, int worker)
 {
     const struct head *p = ctx;
     real *x = p->logits + i * p->Vp;
+    double *share = p->shares[p->rank * p->rows + i];
+    int best, label;
+
+    (void)worker;
+    share[0] = -INFINITY;
+    share[1] = share[2] = 0;
+    share[3] = -1;
+    if (is_masked(p, i) || p->V == 0)
+        return;
+    best = row_argmax(x, p->V);
+    if (label_here(p, i, &label))
+        share[2] = x[label];
+    real m = x[best];
+    share[0] = m;
+    share[1] = row_exp_sum(x, m, p->V);
+    share[3] = p->row0 + best;
+}
+
+struct joined {
+    double m, sum, label_logit;
     int best;
-    double lse, sum, label_logit;
+};
+
+/* All ranks' numbers of a token, in their order. */
+static struct joined join(const struct head *p, int64_t i)
+{
+    const double *first = p->shares[i];
+    struct joined r = {first[0], first[1], first[2], (int)first[3]};
+    for (int k = 1; k < p->size; k++) {
+        const double *s = p->shares[k * p->rows + i];
+        if (s[0] > r.m) {
+            r.m = s[0];
+            r.best = (int)s[3];
+        }
+    }
+    if (p->size == 1)
+        return r;
+    r.sum = r.label_logit = 0;
+    for (int k = 0; k < p->size; k++) {
+        const double *s = p->shares[k * p->rows + i];
+        r.sum += s[1] > 0 ? s[1] * exp(s[0] - r.m) : 0;
+        r.label_logit += s[2];
+    }
+    return r;
+}
+
+/* d(loss + z lse^2)/dlogit = p (1 + 2 z lse) - [label] */
+static void head_finish(void *ctx, int64_t i, int worker)
+{
+    const struct head *p = ctx;
+    real *x = p->logits + i * p->Vp;
+    int label;
 
     (void)worker;
     memset(p->row[i], 0, sizeof p->row[i]);
-    if (p->mask && !p->mask[i]) {
+    if (is_masked(p, i)) {
         if (p->grad)
             memset(x, 0, p->Vp * sizeof *x);
         return;
     }
-    best = row_argmax(x, p->V);
-    label_logit = x[p->labels[i]];
-    real m = x[best];
-    sum = row_exp_sum(x, m, p->V);
-    lse = m + exact_log(sum);
-    p->row[i][0] = lse - label_logit + p->z * lse * lse;
+    struct joined all = join(p, i);
+    double lse = all.m + exact_log(all.sum);
+    p->row[i][0] = lse - all.label_logit + p->z * lse * lse;
     p->row[i][1] = 1;
     p->row[i][2] = p->z * lse * lse;
-    p->row[i][3] = best == p->labels[i];
+    p->row[i][3] = all.best == p->labels[i];
     if (!p->grad)
         return;
-    row_scale(x, (real)(p->scale * (1 + 2 * p->z * lse) / sum), p->V);
-    x[p->labels[i]] -= (real)p->scale;
+    double own = p->shares[p->rank * p->rows + i][0];
+    double factor = p->scale * (1 + 2 * p->z * lse) / all.sum;
+    if (p->size > 1)
+        factor *= exp(own - all.m);
+    row_scale(x, (real)factor, p->V);
+    if (label_here(p, i, &label))
+        x[label] -= (real)p->scale;
     memset(x + p->V, 0, (p->Vp - p->V) * sizeof *x);
+}
+
+static void head_row(void *ctx, int64_t i, int worker)
+{
+    head_share(ctx, i, worker);
+    head_finish(ctx, i, worker);
+}
+
+/* Logits of a chunk to losses and gradients, with the other ranks if any. */
+static enum kstatus head_chunk(struct head *p, const struct head_peers *peers)
+{
+    if (!peers) {
+        pool_run(head_row, p, p->rows);
+        return K_OK;
+    }
+    pool_run(head_share, p, p->rows);
+    enum kstatus k = peers->gather(peers->ctx, peers->shares,
+                                   p->rows * HEAD_SHARE);
+    if (k == K_OK)
+        pool_run(head_finish, p, p->rows);
+    return k;
 }
 
 size_t cpu_head_ws(int Vp)
 {
-    return CHUNK * ((size_t)Vp * sizeof(real) + 4 * sizeof(double));
+    return CHUNK * ((size_t)Vp * sizeof(real) +
+                    (4 + HEAD_SHARE) * sizeof(double));
 }
 
 enum kstatus cpu_head_loss(struct exec *ex, double *sums, void *dx,
                            const void *x, const struct weight *w,
                            const int32_t *labels, const uint8_t *mask,
-                           double scale, double z, int64_t N, int V)
+                           double scale, double z, int64_t N, int V,
+                           const struct head_peers *peers)
 {
-    int Vp = w->out, C = w->in;
-    struct head p = {.row = ex->ws,
-                     .logits = (real *)((char *)ex->ws +
-                                        CHUNK * 4 * sizeof(double)),
-                     .scale = scale, .z = z, .V = V, .Vp = Vp, .grad = dx};
+    int Vp = w->out, C = w->in, all = peers ? peers->V : V;
+    double *scratch = ex->ws;
+    struct head p = {.row = (double (*)[4])scratch,
+                     .shares = (double (*)[HEAD_SHARE])(scratch + CHUNK * 4),
+                     .logits = (real *)(scratch + CHUNK * (4 + HEAD_SHARE)),
+                     .scale = scale, .z = z, .V = V, .Vp = Vp, .grad = dx,
+                     .size = 1, .row0 = w->row0};
 
     if (w->in_out || V > Vp)
         return K_INVALID;
     if (cpu_head_ws(Vp) > ex->ws_bytes)
         return K_NOMEM;
     for (int64_t n = 0; n < N; n++)
-        if ((!mask || mask[n]) && (labels[n] < 0 || labels[n] >= V))
+        if ((!mask || mask[n]) && (labels[n] < 0 || labels[n] >= all))
             return K_INVALID;
+    if (peers) {
+        p.size = peers->size;
+        p.rank = peers->rank;
+        p.shares = (double (*)[HEAD_SHARE])peers->shares;
+    }
     for (int64_t n0 = 0; n0 < N; n0 += CHUNK) {
         int64_t rows = N - n0 < CHUNK ? N - n0 : CHUNK;
         const real *xs = (const real *)x + n0 * C;
@@ -125,8 +223,11 @@ enum kstatus cpu_head_loss(struct exec *ex, double *sums, void *dx,
         p.mask = mask ? mask + n0 : NULL;
         cpu_matmul(false, true, rows, Vp, C, xs, C, w->data, C, 0, p.logits,
                    Vp, NULL, NULL);
-        pool_run(head_row, &p, rows);
-        for (int64_t i = 0; i < rows; i++)
+        p.rows = rows;
+        enum kstatus k = head_chunk(&p, peers);
+        if (k != K_OK)
+            return k;
+        for (int64_t i = 0; i < rows && p.rank == 0; i++)
             for (int j = 0; j < 4; j++)
                 sums[j] += p.row[i][j];
         if (!dx)

@@ -128,7 +128,8 @@ enum kstatus cuda_attn_plain_bwd(struct exec *ex, const struct attn_args *a,
 enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
                             const void *x, const struct weight *w,
                             const int32_t *labels, const uint8_t *mask,
-                            double scale, double z, int64_t N, int V);
+                            double scale, double z, int64_t N, int V,
+                            const struct head_peers *peers);
 enum kstatus cuda_head_logits(struct exec *ex, void *logits, const void *x,
                               const struct weight *w, int64_t N, int V);
 /* One chunk: logits [rows, Vp] to their gradient in place; row [rows][4]. */
@@ -136,6 +137,17 @@ enum kstatus cuda_head_rows(struct exec *ex, void *logits, double *row,
                             const int32_t *labels, const uint8_t *mask,
                             double scale, double z, int rows, int V, int Vp,
                             bool grad);
+/* The same in two steps, with other ranks' shares between them. */
+enum kstatus cuda_head_share(struct exec *ex, const void *logits,
+                             double *share, const int32_t *labels,
+                             const uint8_t *mask, int rows, int V, int Vp,
+                             int row0);
+enum kstatus cuda_head_join(struct exec *ex, void *logits, double *row,
+                            const double *shares,
+                            const struct head_peers *peers,
+                            const int32_t *labels, const uint8_t *mask,
+                            double scale, double z, int rows, int V, int Vp,
+                            int row0, bool grad);
 enum kstatus cuda_head_sums(struct exec *ex, double *sums, const double *row,
                             int rows);
 

@@ -10,10 +10,21 @@
 
 #define CHUNK CUDA_EMBED_CHUNK
 
-/* A token that the table does not hold gives not-a-numbers, not a crash. */
+/* What of a table lies here: first row, rows, rows of all ranks. */
+struct rows { int row0, n, all; };
+
+static struct rows rows_of(const struct weight *w)
+{
+    struct rows r = {w->row0, w->out, w->rows_all ? w->rows_all : w->out};
+    return r;
+}
+
+/* A token that the table does not hold gives not-a-numbers, not a crash; one
+ * that another rank has gives zero. */
 template <class T, int V>
 __global__ void embed_fwd_kernel(T *x, const int32_t *tokens, const int32_t *positions,
-                                 const T *wte, const T *wpe, int Vp, int T_max, int64_t N, int C)
+                                 const T *wte, const T *wpe, struct rows rows, int T_max,
+                                 int64_t N, int C)
 {
     int parts = C / V;
 
@@ -21,15 +32,16 @@ __global__ void embed_fwd_kernel(T *x, const int32_t *tokens, const int32_t *pos
          i += (int64_t)gridDim.x * blockDim.x) {
         int64_t n = i / parts, t = tokens[n], p = wpe ? positions[n] : 0;
         int c = (int)(i % parts) * V;
-        bool good = t >= 0 && t < Vp && p >= 0 && p < T_max;
+        bool good = t >= 0 && t < rows.all && p >= 0 && p < T_max;
+        bool here = t >= rows.row0 && t < rows.row0 + rows.n;
         float a[V], b[V];
         for (int k = 0; k < V; k++)
-            a[k] = nanf("");
-        if (good) {
+            a[k] = good ? 0 : nanf("");
+        if (good && here) {
             if constexpr (V == 8)
-                load8(a, wte + t * C + c);
+                load8(a, wte + (t - rows.row0) * C + c);
             else
-                a[0] = to_float(wte[t * C + c]);
+                a[0] = to_float(wte[(t - rows.row0) * C + c]);
         }
         if (good && wpe) {
             if constexpr (V == 8)
@@ -61,13 +73,13 @@ enum kstatus cuda_embed_fwd(struct exec *ex, void *x, const int32_t *tokens,
     if (vec) {
         WITH_TYPE(ex->act, T,
                   embed_fwd_kernel<T, 8><<<grid, 256, 0, stream_of(ex)>>>(
-                      (T *)x, tokens, positions, (const T *)wte->data, (const T *)wp, wte->out,
-                      wpe ? wpe->out : 1, N, C));
+                      (T *)x, tokens, positions, (const T *)wte->data, (const T *)wp,
+                      rows_of(wte), wpe ? wpe->out : 1, N, C));
     } else {
         WITH_TYPE(ex->act, T,
                   embed_fwd_kernel<T, 1><<<grid, 256, 0, stream_of(ex)>>>(
-                      (T *)x, tokens, positions, (const T *)wte->data, (const T *)wp, wte->out,
-                      wpe ? wpe->out : 1, N, C));
+                      (T *)x, tokens, positions, (const T *)wte->data, (const T *)wp,
+                      rows_of(wte), wpe ? wpe->out : 1, N, C));
     }
     return cuda_launched(ex, "embed_fwd");
 }
@@ -82,7 +94,7 @@ __global__ void iota_kernel(int32_t *x, int64_t N)
 /* part [chunks][2][C]: 0 what continues a run from before, 1 what goes on. */
 template <class T, class G>
 __global__ void embed_runs_kernel(G *grad, float *part, const T *dx, const int32_t *keys,
-                                  const int32_t *order, int rows, int64_t N, int C)
+                                  const int32_t *order, struct rows rows, int64_t N, int C)
 {
     int64_t from = blockIdx.x * (int64_t)CHUNK, to = from + CHUNK < N ? from + CHUNK : N;
     int c = blockIdx.y * blockDim.x + threadIdx.x;
@@ -100,15 +112,16 @@ __global__ void embed_runs_kernel(G *grad, float *part, const T *dx, const int32
             part[(int64_t)blockIdx.x * 2 * C + c] = s;
         else if (goes_on)
             part[((int64_t)blockIdx.x * 2 + 1) * C + c] = s;
-        else if (key >= 0 && key < rows)
-            grad[(int64_t)key * C + c] =
-                from_float<G>(to_float(grad[(int64_t)key * C + c]) + s);
+        else if (key >= rows.row0 && key < rows.row0 + rows.n) {
+            int64_t at = (int64_t)(key - rows.row0) * C + c;
+            grad[at] = from_float<G>(to_float(grad[at]) + s);
+        }
     }
 }
 
 template <class G>
-__global__ void embed_join_kernel(G *grad, const float *part, const int32_t *keys, int rows,
-                                  int64_t N, int C)
+__global__ void embed_join_kernel(G *grad, const float *part, const int32_t *keys,
+                                  struct rows rows, int64_t N, int C)
 {
     int64_t from = blockIdx.x * (int64_t)CHUNK, to = from + CHUNK;
     int c = blockIdx.y * blockDim.x + threadIdx.x;
@@ -117,12 +130,13 @@ __global__ void embed_join_kernel(G *grad, const float *part, const int32_t *key
         return;
     int32_t key = keys[to - 1];
     bool begins = keys[to] == key && !(keys[from] == key && from > 0 && keys[from - 1] == key);
-    if (!begins || key < 0 || key >= rows)
+    if (!begins || key < rows.row0 || key >= rows.row0 + rows.n)
         return;
     float s = part[((int64_t)blockIdx.x * 2 + 1) * C + c];
     for (int64_t b = blockIdx.x + 1; b * CHUNK < N && keys[b * CHUNK] == key; b++)
         s += part[b * 2 * C + c];
-    grad[(int64_t)key * C + c] = from_float<G>(to_float(grad[(int64_t)key * C + c]) + s);
+    int64_t at = (int64_t)(key - rows.row0) * C + c;
+    grad[at] = from_float<G>(to_float(grad[at]) + s);
 }
 
 static size_t round256(size_t n) { return (n + 255) / 256 * 256; }
@@ -156,9 +170,9 @@ static enum kstatus embed_table_bwd(struct exec *ex, const void *dx, const int32
     dim3 grid((unsigned)ceil_div(N, CHUNK), (unsigned)ceil_div(C, 256));
     WITH_TYPE(ex->act, T, WITH_GRAD(ex->grad, G, {
                   embed_runs_kernel<T, G><<<grid, 256, 0, stream_of(ex)>>>(
-                      (G *)w->grad, part, (const T *)dx, keys, order, w->out, N, C);
+                      (G *)w->grad, part, (const T *)dx, keys, order, rows_of(w), N, C);
                   embed_join_kernel<G><<<grid, 256, 0, stream_of(ex)>>>((G *)w->grad, part, keys,
-                                                                        w->out, N, C);
+                                                                        rows_of(w), N, C);
               }));
     return cuda_launched(ex, "embed_bwd");
 }

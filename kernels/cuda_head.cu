@@ -123,6 +123,80 @@ __global__ __launch_bounds__(THREADS) void head_rows_kernel(T *logits, double *r
     }
 }
 
+/* ---- Rows shared by ranks ------------------------------------------------ */
+template <class T>
+__global__ __launch_bounds__(THREADS) void head_share_kernel(const T *logits, double *share,
+                                                             const int32_t *labels,
+                                                             const uint8_t *mask, int Vocab,
+                                                             int Vp, int row0)
+{
+    const T *x = logits + blockIdx.x * (int64_t)Vp;
+    int label = labels[blockIdx.x] - row0;
+    double *s = share + blockIdx.x * HEAD_SHARE;
+    struct best b = {-INFINITY, 0, 0x7fffffff};
+
+    for (int c = threadIdx.x; c < Vocab && !(mask && !mask[blockIdx.x]); c += THREADS) {
+        float v = to_float(x[c]);
+        if (v > b.m) {
+            b.s *= exp_for<T>(b.m - v);
+            b.m = v;
+            b.at = c;
+        }
+        b.s += exp_for<T>(v - b.m);
+    }
+    b = join_block(b);
+    if (threadIdx.x)
+        return;
+    bool any = b.m > -INFINITY;
+    s[0] = b.m;
+    s[1] = any ? b.s : 0;
+    s[2] = any && label >= 0 && label < Vocab ? (double)to_float(x[label]) : 0;
+    s[3] = any ? row0 + b.at : -1;
+}
+
+/* All ranks' numbers of a token in their order, then this rank's gradient. */
+template <class T>
+__global__ __launch_bounds__(THREADS) void head_join_kernel(
+    T *logits, double *row, const double *shares, int size, int rows, int all,
+    const int32_t *labels, const uint8_t *mask, double scale, double z, int Vocab, int Vp, int row0,
+    bool grad)
+{
+    T *x = logits + blockIdx.x * (int64_t)Vp;
+    int label = labels[blockIdx.x];
+    bool masked = mask && !mask[blockIdx.x];
+    double m = -INFINITY, sum = 0, label_logit = 0, best = -1;
+
+    for (int k = 0; k < size; k++) {
+        const double *s = shares + ((int64_t)k * rows + blockIdx.x) * HEAD_SHARE;
+        if (s[0] > m) {
+            m = s[0];
+            best = s[3];
+        }
+    }
+    for (int k = 0; k < size; k++) {
+        const double *s = shares + ((int64_t)k * rows + blockIdx.x) * HEAD_SHARE;
+        sum += s[1] > 0 ? s[1] * exp(s[0] - m) : 0;
+        label_logit += s[2];
+    }
+    double lse = m + log(sum);
+    if (threadIdx.x == 0) {
+        double *r = row + blockIdx.x * 4;
+        bool known = label >= 0 && label < all;
+        r[0] = masked ? 0 : known ? lse - label_logit + z * lse * lse : nan("");
+        r[1] = masked ? 0 : 1;
+        r[2] = masked ? 0 : z * lse * lse;
+        r[3] = !masked && best == (double)label;
+    }
+    if (!grad)
+        return;
+    float f = masked ? 0 : (float)(scale * (1 + 2 * z * lse) / sum);
+    float top = (float)m;
+    for (int c = threadIdx.x; c < Vp; c += THREADS) {
+        float p = c < Vocab && !masked ? exp_for<T>(to_float(x[c]) - top) * f : 0;
+        x[c] = from_float<T>(c == label - row0 && c < Vocab && !masked ? p - (float)scale : p);
+    }
+}
+
 /* One block: rows shared by 256 threads, then a fixed tree. */
 __global__ void head_sums_kernel(double *sums, const double *row, int rows)
 {
@@ -182,4 +256,26 @@ enum kstatus cuda_head_sums(struct exec *ex, double *sums, const double *row, in
 {
     head_sums_kernel<<<1, 256, 0, stream_of(ex)>>>(sums, row, rows);
     return cuda_launched(ex, "head_sums");
+}
+
+enum kstatus cuda_head_share(struct exec *ex, const void *logits, double *share,
+                             const int32_t *labels, const uint8_t *mask, int rows, int V, int Vp,
+                             int row0)
+{
+    WITH_TYPE(ex->act, T,
+              head_share_kernel<T><<<(unsigned)rows, THREADS, 0, stream_of(ex)>>>(
+                  (const T *)logits, share, labels, mask, V, Vp, row0));
+    return cuda_launched(ex, "head_share");
+}
+
+enum kstatus cuda_head_join(struct exec *ex, void *logits, double *row, const double *shares,
+                            const struct head_peers *peers, const int32_t *labels,
+                            const uint8_t *mask, double scale, double z, int rows, int V, int Vp,
+                            int row0, bool grad)
+{
+    WITH_TYPE(ex->act, T,
+              head_join_kernel<T><<<(unsigned)rows, THREADS, 0, stream_of(ex)>>>(
+                  (T *)logits, row, shares, peers->size, rows, peers->V, labels, mask,
+                  scale, z, V, Vp, row0, grad));
+    return cuda_launched(ex, "head_join");
 }

@@ -38,10 +38,34 @@ static enum kstatus chunk_grads(struct exec *ex, const struct chunk *c,
     return s || !w->grad ? s : cuda_product(ex, &dw);
 }
 
+/* Logits of a chunk to losses and gradients, with the other ranks if any. */
+static enum kstatus chunk_rows(struct exec *ex, const struct chunk *c,
+                               const struct weight *w, const int32_t *labels,
+                               const uint8_t *mask, double scale, double z,
+                               int V, const struct head_peers *peers)
+{
+    int rows = (int)c->rows;
+    if (!peers)
+        return cuda_head_rows(ex, c->logits, c->row, labels, mask, scale, z,
+                              rows, V, w->out, c->dx != NULL);
+    double *own = peers->shares + (size_t)peers->rank * (size_t)rows *
+                                      HEAD_SHARE;
+    enum kstatus s = cuda_head_share(ex, c->logits, own, labels, mask, rows, V,
+                                     w->out, w->row0);
+    if (!s)
+        s = peers->gather(peers->ctx, peers->shares, c->rows * HEAD_SHARE);
+    if (!s)
+        s = cuda_head_join(ex, c->logits, c->row, peers->shares, peers, labels,
+                           mask, scale, z, rows, V, w->out, w->row0,
+                           c->dx != NULL);
+    return s;
+}
+
 enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
                             const void *x, const struct weight *w,
                             const int32_t *labels, const uint8_t *mask,
-                            double scale, double z, int64_t N, int V)
+                            double scale, double z, int64_t N, int V,
+                            const struct head_peers *peers)
 {
     size_t row_bytes = dtype_bytes(ex->act) * (size_t)w->in;
     int64_t most = cuda_head_rows_n(ex->act, N, w->out);
@@ -59,10 +83,9 @@ enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
         c.dx = dx ? (char *)dx + n * row_bytes : NULL;
         if ((s = chunk_logits(ex, &c, w)))
             break;
-        s = cuda_head_rows(ex, c.logits, c.row, labels + n,
-                           mask ? mask + n : NULL, scale, z, (int)c.rows, V,
-                           w->out, dx != NULL);
-        if (!s)
+        s = chunk_rows(ex, &c, w, labels + n, mask ? mask + n : NULL, scale, z,
+                       V, peers);
+        if (!s && (!peers || peers->rank == 0))
             s = cuda_head_sums(ex, sums, c.row, (int)c.rows);
         if (!s && dx)
             s = chunk_grads(ex, &c, w);

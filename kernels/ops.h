@@ -38,6 +38,9 @@ struct weight {
     void *grad;            /* ex->grad, added to */
     int out, in;           /* out: rows of y; 1-D weights: out = n, in = 1 */
     bool in_out;
+    /* Embedding and head shared by ranks: rows before these, and all of them;
+     * rows_all 0: these are all. */
+    int row0, rows_all;
     void *quant[2];        /* fp8 copies, later */
     float *quant_scale[2];
     int id;                /* index in the model's parameter table */
@@ -73,6 +76,20 @@ struct attn_grad {
     const void *dout;      /* as o */
     void *dq, *dk, *dv;    /* written, rows as q, k, v */
 };
+
+/* Ranks that share a head's rows. Of each token a rank has four numbers: the
+ * largest logit, the sum of exp(logit - it), the label's logit if the row is
+ * here, the largest one's token. */
+struct head_peers {
+    int rank, size;
+    int V;                 /* rows of all ranks that are not padding */
+    double *shares;        /* [size, N, 4] device */
+    /* Rank r's n numbers lie at shares + r * n: this rank's to all others,
+     * theirs to here, in ex->stream's order. */
+    enum kstatus (*gather)(void *ctx, double *shares, int64_t n);
+    void *ctx;
+};
+#define HEAD_SHARE 4
 
 struct adamw_tensor {
     void *param;           /* act copy, written; may equal master */
@@ -155,7 +172,8 @@ struct ops {
     enum kstatus (*gelu_fwd)(struct exec *ex, void *y, const void *x,
                              int64_t n);
 
-    /* x[N,C] = wte[token] (+ wpe[position]); wte [Vp,C], wpe [T_max,C]. */
+    /* x[N,C] = wte[token] (+ wpe[position]); wte [Vp,C], wpe [T_max,C]. With
+     * rows_all tokens of other ranks' rows count as zero. */
     enum kstatus (*embed_fwd)(struct exec *ex, void *x, const int32_t *tokens,
                               const int32_t *positions,
                               const struct weight *wte,
@@ -169,11 +187,14 @@ struct ops {
      * columns >= V masked. For each token with mask != 0 (mask NULL: all):
      * loss = lse - logit[label] (+ z * lse^2). sums [4] in F64, added to: loss,
      * tokens, z part, correct predictions. With dx (or NULL: forward only):
-     * dx[N,C] and w.grad += gradients of scale * loss. */
+     * dx[N,C] and w.grad += gradients of scale * loss. peers: the rows are
+     * shared, V of them here are real; then dx is this rank's part of the sum
+     * over all, and the first rank alone adds to sums. NULL: all are here. */
     enum kstatus (*head_loss)(struct exec *ex, double *sums, void *dx,
                               const void *x, const struct weight *w,
                               const int32_t *labels, const uint8_t *mask,
-                              double scale, double z, int64_t N, int V);
+                              double scale, double z, int64_t N, int V,
+                              const struct head_peers *peers);
     /* logits[N,V] in F32 (F64 on cpu-f64). */
     enum kstatus (*head_logits)(struct exec *ex, void *logits, const void *x,
                                 const struct weight *w, int64_t N, int V);

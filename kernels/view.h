@@ -15,6 +15,13 @@
 #define VIEW_DIMS 4
 #define VIEW_NAME_BYTES 192
 
+/* Columns of a matrix in memory that are a box of columns of the tensor. */
+struct view_cols {
+    int64_t at;          /* in memory's row */
+    int64_t offset, n;   /* in the tensor */
+};
+#define VIEW_COLS 3
+
 struct view {
     char name[VIEW_NAME_BYTES];
     enum dtype dtype;

@@ -20,8 +20,11 @@
 
 struct comm;
 
+/* Backward messages of the pipeline have a group of their own, so that they do
+ * not queue behind forward ones. Ends: the first and the last stage (others are
+ * alone). Twins: tensor ranks with the same key and value heads. */
 enum comm_group { COMM_WORLD, COMM_DATA, COMM_TENSOR, COMM_PIPELINE,
-                  COMM_GROUP_N };
+                  COMM_BACK, COMM_ENDS, COMM_TWINS, COMM_GROUP_N };
 
 struct comm_ranks {            /* one group as this rank sees it */
     int rank, size;
@@ -40,6 +43,7 @@ struct comm_spec {
     struct device *device;
     int data, tensor, pipeline;/* degrees; product = size. Tensor ranks are
                                 * neighbours, then data, then pipeline */
+    int twins;                 /* size of COMM_TWINS, divides tensor; 0: 1 */
     double wireup_limit_s;     /* past it: error, exit KB_EXIT_WIREUP */
     struct kb_beat *beat;      /* or NULL */
 };
@@ -104,6 +108,9 @@ int comm_gather_parts(struct comm *comm, enum comm_group group, void *buf,
 int comm_broadcast(struct comm *comm, enum comm_group group, int root,
                    void *buf, int64_t n, enum dtype dtype, stream_t stream,
                    struct comm_ticket *ret, struct err *err);
+/* Messages between two ranks of a group arrive in order. Without a ticket the
+ * buffer may be used again on return (on a CPU; on a GPU: in stream's order);
+ * with one, only after comm_wait: the message may wait for its receiver. */
 int comm_send(struct comm *comm, enum comm_group group, int to,
               const void *buf, int64_t n, enum dtype dtype, stream_t stream,
               struct comm_ticket *ret, struct err *err);

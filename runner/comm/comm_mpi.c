@@ -26,6 +26,7 @@
 #define LOOK_S 0.1                /* between looks for lost peers */
 #define FINALIZE_LIMIT_S 10.0
 #define TAG 7
+#define SENDS_N 64 /* messages under way at most */
 
 struct mpi {
     const struct groups *groups;
@@ -36,6 +37,10 @@ struct mpi {
     int64_t *first, *len;    /* [size] parts of the chunk at work */
     MPI_Request *requests;   /* [2 * size] */
     int requests_n;
+    /* sends with a ticket that may not have been received yet: number n lies
+     * at n % SENDS_N, numbers from 1 on */
+    MPI_Request sends[SENDS_N];
+    uintptr_t sent, received;
 };
 
 /* ---- Opening ----------------------------------------------------------- */
@@ -415,6 +420,36 @@ static int mpi_gather_parts(void *self, int group, void *buf,
     return 0;
 }
 
+/* Sends up to this number are received, or a peer is gone. */
+static int finish_sends(struct mpi *m, uintptr_t until, struct err *err)
+{
+    for (; m->received < until; m->received++) {
+        m->requests[0] = m->sends[(m->received + 1) % SENDS_N];
+        m->requests_n = 1;
+        if (finish(m, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Started, and left on its way. */
+static int send_later(struct mpi *m, int group, int to, const void *buf,
+                      size_t bytes, event_t *done, struct err *err)
+{
+    if (m->sent - m->received == SENDS_N - 1 &&
+        finish_sends(m, m->received + 1, err))
+        return -1;
+    m->sent++;
+    int rc = MPI_Isend(buf, (int)bytes, MPI_BYTE, to, TAG, m->comms[group],
+                       &m->sends[m->sent % SENDS_N]);
+    if (rc) {
+        m->sent--;
+        return failed(err, rc);
+    }
+    *done = (event_t)m->sent;
+    return 0;
+}
+
 static int mpi_send(void *self, int group, int to, const void *buf, int64_t n,
                     enum dtype dtype, stream_t stream, event_t *done,
                     struct err *err)
@@ -422,6 +457,8 @@ static int mpi_send(void *self, int group, int to, const void *buf, int64_t n,
     struct mpi *m = self;
     size_t left = (size_t)n * dtype_bytes(dtype);
     const unsigned char *at = buf;
+    if (done && left && left <= MESSAGE_BYTES)
+        return send_later(m, group, to, buf, left, done, err);
     for (size_t bytes; left; at += bytes, left -= bytes) {
         bytes = left < MESSAGE_BYTES ? left : MESSAGE_BYTES;
         if (post_send(m, group, to, at, bytes, err) || finish(m, err))
@@ -470,7 +507,8 @@ static int mpi_broadcast(void *self, int group, int root, void *buf, int64_t n,
 static int mpi_wait(void *self, event_t done, stream_t stream,
                     struct err *err)
 {
-    return 0; /* all are finished when they return */
+    return finish_sends(self, (uintptr_t)done, err); /* of sends; others are
+                                                      * finished */
 }
 
 static const struct coll_ops mpi_ops = {

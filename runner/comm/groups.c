@@ -9,6 +9,9 @@ const char *const group_names[COMM_GROUP_N] = {
     [COMM_DATA] = "data",
     [COMM_TENSOR] = "tensor",
     [COMM_PIPELINE] = "pipeline",
+    [COMM_BACK] = "pipeline's backward",
+    [COMM_ENDS] = "pipeline ends",
+    [COMM_TWINS] = "key heads'",
 };
 
 /* One group: size members, the first at world rank first, stride apart. */
@@ -27,10 +30,10 @@ static void fill(struct groups *g, enum comm_group kind, int **next, int me,
     g->id[kind] = (int64_t)first * COMM_GROUP_N + kind;
 }
 
-int groups_build(struct groups *ret, int rank, int size, int data, int tensor,
-                 int pipeline, struct err *err)
+static int check(int rank, int size, const struct comm_spec *spec, int twins,
+                 struct err *err)
 {
-    *ret = (struct groups){0};
+    int data = spec->data, tensor = spec->tensor, pipeline = spec->pipeline;
     if (data < 1 || tensor < 1 || pipeline < 1 ||
         (int64_t)data * tensor * pipeline != size)
         return err_set_class(
@@ -38,22 +41,41 @@ int groups_build(struct groups *ret, int rank, int size, int data, int tensor,
             "comm: data %d x tensor %d x pipeline %d are not the %d ranks "
             "started; start %lld, or change parallel.*",
             data, tensor, pipeline, size, (long long)data * tensor * pipeline);
+    if (tensor % twins)
+        return err_set(err, "comm: %d twins do not divide %d tensor ranks",
+                       twins, tensor);
     if (rank < 0 || rank >= size)
         return err_set_class(err, ERR_REQUEST,
                              "comm: rank %d is not one of %d ranks", rank,
                              size);
-    ret->members = calloc((size_t)(size + data + tensor + pipeline),
+    return 0;
+}
+
+int groups_build(struct groups *ret, int rank, int size,
+                 const struct comm_spec *spec, struct err *err)
+{
+    int data = spec->data, tensor = spec->tensor, pipeline = spec->pipeline;
+    int twins = spec->twins > 1 ? spec->twins : 1;
+    *ret = (struct groups){0};
+    if (check(rank, size, spec, twins, err))
+        return -1;
+    ret->members = calloc((size_t)(size + data + tensor + 2 * pipeline + 2 +
+                                   twins),
                           sizeof *ret->members);
     if (!ret->members)
         return err_set(err, "comm: out of memory for the groups");
     int t = rank % tensor, d = rank / tensor % data;
-    int p = rank / tensor / data;
+    int p = rank / tensor / data, each = data * tensor;
+    bool end = pipeline > 1 && (p == 0 || p == pipeline - 1);
     int *next = ret->members;
     fill(ret, COMM_WORLD, &next, rank, 0, 1, size);
-    fill(ret, COMM_DATA, &next, rank, p * data * tensor + t, tensor, data);
+    fill(ret, COMM_DATA, &next, rank, p * each + t, tensor, data);
     fill(ret, COMM_TENSOR, &next, rank, rank - t, 1, tensor);
-    fill(ret, COMM_PIPELINE, &next, rank, d * tensor + t, data * tensor,
-         pipeline);
+    fill(ret, COMM_PIPELINE, &next, rank, d * tensor + t, each, pipeline);
+    fill(ret, COMM_BACK, &next, rank, d * tensor + t, each, pipeline);
+    fill(ret, COMM_ENDS, &next, rank, end ? d * tensor + t : rank,
+         end ? each * (pipeline - 1) : 1, end ? 2 : 1);
+    fill(ret, COMM_TWINS, &next, rank, rank - t % twins, 1, twins);
     return 0;
 }
 

@@ -73,14 +73,14 @@ struct coll {
     void *self;
 };
 
-/* The four groups as this rank sees them; id names the group in the world. */
+/* The groups as this rank sees them; id names the group in the world. */
 struct groups {
     struct comm_ranks ranks[COMM_GROUP_N];
     int64_t id[COMM_GROUP_N];
     int *members; /* owned: all lists, one after the other */
 };
-int groups_build(struct groups *ret, int rank, int size, int data, int tensor,
-                 int pipeline, struct err *err);
+int groups_build(struct groups *ret, int rank, int size,
+                 const struct comm_spec *spec, struct err *err);
 void groups_release(struct groups *groups);
 extern const char *const group_names[COMM_GROUP_N];
 

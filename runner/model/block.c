@@ -17,16 +17,6 @@ static enum norm_kind norm_of(const struct shape *s)
     return s->norm == SHAPE_LAYERNORM ? NORM_LAYER : NORM_RMS;
 }
 
-enum kstatus tensor_sum(struct model *m, void *buf, int64_t n)
-{
-    if (!m->comm || m->plan->tensor <= 1)
-        return K_OK;
-    return comm_all_reduce(m->comm, COMM_TENSOR, buf, n, m->ex->act,
-                           m->ex->stream, NULL, NULL) == 0
-               ? K_OK
-               : K_DEVICE;
-}
-
 /* ---- Attention ---------------------------------------------------------- */
 static struct attn_args attention_args(const struct model *m,
                                        const struct acts *a,
@@ -111,7 +101,7 @@ static enum kstatus attention_forward(struct model *m, const struct weight *w,
     k = ops->attn_fwd(ex, &args);
     if (k == K_OK)
         k = ops->linear_fwd(ex, delta, NULL, a->at[A_O], &w[P_O],
-                            weight_or_null(&w[P_O_B]), N, EPI_NONE);
+                            tensor_bias(m, &w[P_O_B]), N, EPI_NONE);
     return k;
 }
 
@@ -129,7 +119,7 @@ static enum kstatus attention_backward(struct model *m, const struct weight *w,
     void *dO = m->scratch.at[S_WIDE];
 
     enum kstatus k = ops->linear_bwd(ex, dO, NULL, false, ddelta, a->at[A_O],
-                                     &w[P_O], weight_or_null(&w[P_O_B]), N);
+                                     &w[P_O], tensor_bias(m, &w[P_O_B]), N);
     if (k != K_OK)
         return k;
     struct attn_args args = attention_args(m, a, t);
@@ -150,24 +140,27 @@ static enum kstatus attention_backward(struct model *m, const struct weight *w,
 }
 
 /* ---- The block ---------------------------------------------------------- */
+/* Own tokens in, all out. */
 static enum kstatus norm1(struct model *m, const struct weight *w,
                           const struct acts *a, const void *res,
                           const void *delta, int64_t N)
 {
-    return m->ex->ops->norm_fwd(
-        m->ex, a->at[A_Y1], a->at[A_SUM1], a->at[A_MEAN1], a->at[A_RSTD1],
-        res, delta, &w[P_NORM1], weight_or_null(&w[P_NORM1_B]), norm_of(m->s),
-        m->s->norm_eps, N, m->s->C);
+    enum kstatus k = m->ex->ops->norm_fwd(
+        m->ex, tensor_own(m, a->at[A_Y1], N), a->at[A_SUM1], a->at[A_MEAN1],
+        a->at[A_RSTD1], res, delta, &w[P_NORM1], weight_or_null(&w[P_NORM1_B]),
+        norm_of(m->s), m->s->norm_eps, tensor_tokens(m, N), m->s->C);
+    return k == K_OK ? tensor_gather(m, a->at[A_Y1], N) : k;
 }
 
 static enum kstatus norm2(struct model *m, const struct weight *w,
                           const struct acts *a, const void *res,
                           const void *delta, int64_t N)
 {
-    return m->ex->ops->norm_fwd(
-        m->ex, a->at[A_Y2], a->at[A_SUM2], a->at[A_MEAN2], a->at[A_RSTD2],
-        res, delta, &w[P_NORM2], weight_or_null(&w[P_NORM2_B]), norm_of(m->s),
-        m->s->norm_eps, N, m->s->C);
+    enum kstatus k = m->ex->ops->norm_fwd(
+        m->ex, tensor_own(m, a->at[A_Y2], N), a->at[A_SUM2], a->at[A_MEAN2],
+        a->at[A_RSTD2], res, delta, &w[P_NORM2], weight_or_null(&w[P_NORM2_B]),
+        norm_of(m->s), m->s->norm_eps, tensor_tokens(m, N), m->s->C);
+    return k == K_OK ? tensor_gather(m, a->at[A_Y2], N) : k;
 }
 
 enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
@@ -183,25 +176,23 @@ enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
     if (k == K_OK)
         k = attention_forward(m, w, a, d, t);
     if (k == K_OK)
-        k = tensor_sum(m, d, N * m->s->C);
+        k = tensor_scatter(m, d, N);
     if (k == K_OK)
-        k = norm2(m, w, a, a->at[A_SUM1], d, N);
+        k = norm2(m, w, a, a->at[A_SUM1], tensor_own(m, d, N), N);
     if (k == K_OK)
         k = ffn_table[m->s->act].forward(m, w, a, again ? NULL : d, N);
     if (k == K_OK && !again)
-        k = tensor_sum(m, d, N * m->s->C);
+        k = tensor_scatter(m, d, N);
     return k;
 }
 
 enum kstatus block_recompute(struct model *m, int layer, const struct acts *a,
-                             const struct attend *t)
+                             const struct attend *t, enum keep keep)
 {
     const struct weight *w = m->weights.layer[layer];
     int64_t N = (int64_t)t->B * t->T;
     enum kstatus k = K_OK;
 
-    enum keep keep = layer_keep(layer, m->plan->recompute_whole,
-                                m->plan->recompute_cheap);
     if (keep == KEEP_INPUT)
         return block_forward(m, layer, a, &m->scratch, a->at[A_SUM1], NULL, t,
                              true);
@@ -221,23 +212,29 @@ enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
     const struct weight *w = m->weights.layer[layer];
     const struct shape *s = m->s;
     const struct ops *ops = m->ex->ops;
-    int64_t N = (int64_t)t->B * t->T;
-    void *dres = m->scratch.at[S_DRES], *dy = m->scratch.at[S_DELTA];
+    int64_t N = (int64_t)t->B * t->T, own = tensor_tokens(m, N);
+    void *dres = m->scratch.at[S_DRES], *dy = m->scratch.at[S_DELTA], *all;
 
-    enum kstatus k = ffn_table[s->act].backward(m, w, a, dres, dy, N);
+    enum kstatus k = tensor_whole(m, dres, N, &all);
     if (k == K_OK)
-        k = tensor_sum(m, dy, N * s->C);
+        k = ffn_table[s->act].backward(m, w, a, all, dy, N);
     if (k == K_OK)
-        k = ops->norm_bwd(m->ex, dres, false, dy, a->at[A_SUM2],
-                          a->at[A_MEAN2], a->at[A_RSTD2], &w[P_NORM2],
-                          weight_or_null(&w[P_NORM2_B]), norm_of(s), N, s->C);
+        k = tensor_scatter(m, dy, N);
     if (k == K_OK)
-        k = attention_backward(m, w, a, dres, dy, t);
+        k = ops->norm_bwd(m->ex, dres, false, tensor_own(m, dy, N),
+                          a->at[A_SUM2], a->at[A_MEAN2], a->at[A_RSTD2],
+                          &w[P_NORM2], weight_or_null(&w[P_NORM2_B]),
+                          norm_of(s), own, s->C);
     if (k == K_OK)
-        k = tensor_sum(m, dy, N * s->C);
+        k = tensor_whole(m, dres, N, &all);
     if (k == K_OK)
-        k = ops->norm_bwd(m->ex, dres, false, dy, a->at[A_SUM1],
-                          a->at[A_MEAN1], a->at[A_RSTD1], &w[P_NORM1],
-                          weight_or_null(&w[P_NORM1_B]), norm_of(s), N, s->C);
+        k = attention_backward(m, w, a, all, dy, t);
+    if (k == K_OK)
+        k = tensor_scatter(m, dy, N);
+    if (k == K_OK)
+        k = ops->norm_bwd(m->ex, dres, false, tensor_own(m, dy, N),
+                          a->at[A_SUM1], a->at[A_MEAN1], a->at[A_RSTD1],
+                          &w[P_NORM1], weight_or_null(&w[P_NORM1_B]),
+                          norm_of(s), own, s->C);
     return k;
 }

@@ -11,7 +11,7 @@ static enum kstatus gelu_forward(struct model *m, const struct weight *w,
         weight_or_null(&w[P_UP_B]), N, EPI_GELU);
     if (k == K_OK && delta)
         k = ex->ops->linear_fwd(ex, delta, NULL, a->at[A_ACT], &w[P_DOWN],
-                                weight_or_null(&w[P_DOWN_B]), N, EPI_NONE);
+                                tensor_bias(m, &w[P_DOWN_B]), N, EPI_NONE);
     return k;
 }
 
@@ -23,7 +23,7 @@ static enum kstatus gelu_backward(struct model *m, const struct weight *w,
     void *dup = m->scratch.at[S_WIDE];
     enum kstatus k = ex->ops->linear_bwd(
         ex, dup, a->at[A_UP], false, ddelta, a->at[A_ACT], &w[P_DOWN],
-        weight_or_null(&w[P_DOWN_B]), N);
+        tensor_bias(m, &w[P_DOWN_B]), N);
     if (k == K_OK)
         k = ex->ops->linear_bwd(ex, dy2, NULL, false, dup, a->at[A_Y2],
                                 &w[P_UP], weight_or_null(&w[P_UP_B]), N);
@@ -57,7 +57,7 @@ static enum kstatus swiglu_forward(struct model *m, const struct weight *w,
         k = swiglu_recompute(m, a, N);
     if (k == K_OK && delta)
         k = ex->ops->linear_fwd(ex, delta, NULL, a->at[A_ACT], &w[P_DOWN],
-                                weight_or_null(&w[P_DOWN_B]), N, EPI_NONE);
+                                tensor_bias(m, &w[P_DOWN_B]), N, EPI_NONE);
     return k;
 }
 
@@ -69,7 +69,7 @@ static enum kstatus swiglu_backward(struct model *m, const struct weight *w,
     void *dact = m->scratch.at[S_WIDE], *dup = m->scratch.at[S_PACKED];
     enum kstatus k = ex->ops->linear_bwd(
         ex, dact, NULL, false, ddelta, a->at[A_ACT], &w[P_DOWN],
-        weight_or_null(&w[P_DOWN_B]), N);
+        tensor_bias(m, &w[P_DOWN_B]), N);
     if (k == K_OK)
         k = ex->ops->swiglu_bwd(ex, dup, dact, a->at[A_UP], N, m->s->F);
     if (k == K_OK)

@@ -39,22 +39,26 @@ static enum kstatus fill_matrix(struct model *m, const struct param *p,
 {
     struct exec *ex = m->ex;
     int64_t row = p->shape[1];
-    if (p->extent[1] == row)
+    if (p->cols_n == 1 && p->extent[1] == row)
         return ex->ops->fill_normal(ex, p->data, ex->act, key,
                                     (uint64_t)(p->offset[0] * row), p->n, std);
     enum kstatus k = K_OK;
     size_t e = dtype_bytes(ex->act);
-    for (int64_t i = 0; i < p->extent[0] && k == K_OK; i++)
-        k = ex->ops->fill_normal(
-            ex, (char *)p->data + (size_t)(i * p->extent[1]) * e, ex->act, key,
-            (uint64_t)((p->offset[0] + i) * row + p->offset[1]), p->extent[1],
-            std);
+    for (int64_t i = 0; i < p->extent[0]; i++)
+        for (int c = 0; c < p->cols_n && k == K_OK; c++) {
+            const struct view_cols *cols = &p->cols[c];
+            k = ex->ops->fill_normal(
+                ex, (char *)p->data + (size_t)(i * p->extent[1] + cols->at) * e,
+                ex->act, key,
+                (uint64_t)((p->offset[0] + i) * row + cols->offset), cols->n,
+                std);
+        }
     return k;
 }
 
 int model_init_weights(struct model *m, uint64_t seed, struct err *err)
 {
-    double residual = m->s->init_std / sqrt(2.0 * m->s->L);
+    double residual = m->s->init_std / sqrt(2.0 * m->at.whole->L);
     for (int i = 0; i < m->params_n; i++) {
         const struct param *p = &m->params[i];
         enum kstatus k;

@@ -18,9 +18,21 @@ struct slot {
 
 struct scratch { void *at[S_N]; };
 
+struct chunk { int first, n; };          /* layers here */
+
 struct model {
     const struct plan *plan;
-    const struct shape *s;
+    struct shape share;     /* of plan's model, what lies here */
+    const struct shape *s;  /* it */
+    struct whereabouts at;
+    int *layer_number;      /* [L]: at's */
+    struct chunk *chunks;
+    int chunks_n;
+    int64_t *part_first, *part_n; /* [tensor], for parts of tokens */
+    struct head_peers peers;
+    struct sum_run *sums;
+    int sums_n;
+    struct err err;         /* of a collective that failed */
     struct comm *comm;      /* may be NULL */
     struct exec *ex;
     bool train;
@@ -45,8 +57,8 @@ struct attend {
 };
 
 /* A block's input is res + delta (delta NULL: res); its output is the sum of
- * acts' A_SUM2 and `delta` of the scratch. res may be acts' A_SUM1. again: for
- * backward, which wants the acts alone. */
+ * acts' A_SUM2 and tensor_own of the scratch's S_DELTA: own tokens all. res may
+ * be acts' A_SUM1. again: for backward, which wants the acts alone. */
 enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
                            const struct scratch *scratch, const void *res,
                            const void *delta, const struct attend *attend,
@@ -54,9 +66,9 @@ enum kstatus block_forward(struct model *m, int layer, const struct acts *a,
 /* scratch.dres: gradient of the output, then of the input. */
 enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
                             const struct attend *attend);
-/* What the recompute mode did not keep, from A_SUM1. */
+/* What was not kept of the layer, from A_SUM1. */
 enum kstatus block_recompute(struct model *m, int layer, const struct acts *a,
-                             const struct attend *attend);
+                             const struct attend *attend, enum keep keep);
 
 /* The feed-forward block is a table entry: GELU and SwiGLU here. */
 struct ffn {
@@ -73,8 +85,23 @@ struct ffn {
 };
 extern const struct ffn ffn_table[]; /* by enum shape_act */
 
-/* Sum over the tensor group, in place: nothing at size 1. */
-enum kstatus tensor_sum(struct model *m, void *buf, int64_t n);
+/* ---- tensor.c ------------------------------------------------------------ */
+/* Of N tokens, those of this rank; and where in [N, C] they lie. */
+int64_t tensor_tokens(const struct model *m, int64_t N);
+void *tensor_own(const struct model *m, void *buf, int64_t N);
+/* buf [N, C]: all tokens from the ranks that have them; or their sums over the
+ * ranks to those that shall have them. */
+enum kstatus tensor_gather(struct model *m, void *buf, int64_t N);
+enum kstatus tensor_scatter(struct model *m, void *buf, int64_t N);
+/* All tokens of what is here of own ones: itself at size 1, else S_WHOLE. */
+enum kstatus tensor_whole(struct model *m, void *own, int64_t N, void **ret);
+/* What is added after a sum over the ranks: one of them adds it. */
+const struct weight *tensor_bias(const struct model *m,
+                                 const struct weight *b);
+const struct head_peers *tensor_peers(struct model *m);
+/* Gradients of a bucket that other groups have parts of. */
+enum kstatus tensor_sums(struct model *m, int bucket);
+
 /* NULL when this shape has no such weight. */
 const struct weight *weight_or_null(const struct weight *w);
 const struct weight *model_head(const struct model *m);

@@ -24,12 +24,17 @@ struct param {
     char name[VIEW_NAME_BYTES];
     int dims;
     int64_t shape[2];         /* global, Hugging Face's */
-    int64_t offset[2], extent[2]; /* this rank's box */
+    /* This rank's box; extent[1] is memory's row, which holds columns of
+     * several places where one tensor is q, k and v after one another. */
+    int64_t offset[2], extent[2];
+    int cols_n;
+    struct view_cols cols[VIEW_COLS];
     int64_t n;                /* elements here */
     void *data;               /* ex->act; rows contiguous */
     void *grad;               /* ex->grad, or NULL (no training) */
     bool decay;               /* weight decay applies: 2-D, not a norm, bias */
-    bool shared;              /* tied: another stage holds it too */
+    bool shared;              /* another rank of the tensor or pipeline group
+                               * has the same, saves it and counts it */
     int bucket;               /* order in which gradients become ready */
 };
 
@@ -53,10 +58,12 @@ int model_zero_grads(struct model *model, struct err *err);
  * complete for the last micro-batch. */
 typedef void (*grad_ready_f)(void *ctx, int bucket);
 
-/* Batch arrays in device memory. in/out: activations across pipeline stages
- * [N, C] act, NULL at the ends. sums [4] F64 device (see head_loss), added to
- * on the last stage: by forward in MODEL_EVAL, by backward in MODEL_TRAIN (the
- * loss comes with its gradient). scale: d(total)/d(loss of a token). */
+/* Batch arrays in device memory. in, out, dout, din: activations and their
+ * gradients across pipeline stages, model_message elements of act, NULL at the
+ * ends: in and dout lie in the model's inboxes. sums [4] F64 device (see
+ * head_loss), added to on the last stage: by forward in MODEL_EVAL, by backward
+ * in MODEL_TRAIN (the loss comes with its gradient). scale: d(total)/d(loss of
+ * a token). */
 int model_forward(struct model *model, int chunk, int slot,
                   enum model_mode mode, const struct batch *batch,
                   const void *in, void *out, double *sums, struct err *err);
@@ -64,6 +71,14 @@ int model_backward(struct model *model, int chunk, int slot,
                    const struct batch *batch, const void *dout, void *din,
                    double *sums, double scale, grad_ready_f ready, void *ctx,
                    struct err *err);
+/* After the step's last backward: the embedding's gradients, which a tied head
+ * on another stage adds to. */
+int model_backward_end(struct model *model, grad_ready_f ready, void *ctx,
+                       struct err *err);
+/* Where the input of a chunk's forward is put, by slot; and of a backward. */
+void *model_inbox(const struct model *model, int slot);
+void *model_back_inbox(const struct model *model);
+int64_t model_message(const struct model *model, const struct batch *batch);
 
 /* ---- Generation: the same forward with a key/value cache ---------------- */
 struct kv_cache;

@@ -40,6 +40,14 @@ struct carver {
 };
 void *carve(struct carver *carver, int64_t bytes);
 
+/* Gradients that ranks of a group have parts of, side by side in memory. */
+struct sum_run {
+    enum comm_group group;
+    int bucket;
+    void *grad;
+    int64_t n;
+};
+
 struct weights {
     struct weight top[P_N];             /* P_WTE.. used */
     struct weight (*layer)[P_LAYER_N];  /* [L] */
@@ -52,8 +60,21 @@ struct weights {
  * gradients. weights may be NULL to count only. */
 void weights_carve(const struct shape *s, enum dtype act, enum dtype grad,
                    bool train, struct carver *carver, struct weights *weights);
+
+/* Which part of the whole model this rank has: where its boxes lie. */
+struct whereabouts {
+    const struct shape *whole, *share;
+    int tensor, tensor_rank, replicas;
+    bool tied_copy;            /* the embedding here is the first stage's */
+    const int *layer_number;   /* [share L]: in the whole model */
+};
 /* The table for them; count, or -1 when memory ran out. */
-int params_list(const struct shape *s, const struct weights *weights,
+int params_list(const struct whereabouts *at, const struct weights *weights,
                 enum dtype act, enum dtype grad, struct param **ret);
+/* What must be summed over other groups before the data group: of norms and
+ * such the tensor group, of repeated key and value heads those that have them,
+ * of a tied embedding both ends. Count, or -1 when memory ran out. */
+int sums_list(const struct whereabouts *at, const struct weights *weights,
+              enum dtype grad, struct sum_run **ret);
 
 #endif

@@ -105,7 +105,7 @@ static void tensors_place(struct optim *o)
             .decay = t->decay ? (float)o->plan->weight_decay : 0.0f,
         };
         o->grads[i] = (char *)t->grad + (size_t)own.first * ge;
-        o->sizes[i] = own.n;
+        o->sizes[i] = t->shared ? 0 : own.n;
         at += (size_t)have.n * e;
     }
 }

@@ -21,9 +21,13 @@ struct optim_tensor {
     char name[VIEW_NAME_BYTES]; /* Hugging Face's */
     int dims;
     int64_t shape[2], offset[2], extent[2];
+    int cols_n;                 /* 0: one run of columns, from offset[1] on */
+    struct view_cols cols[VIEW_COLS];
     int64_t n;
     void *data, *grad;
     bool decay;
+    bool shared;                /* another rank, not of the data group, has the
+                                 * same: it saves it, its norm counts */
     int bucket;
 };
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "runner/plan/gpu.h"
+#include "runner/plan/share.h"
 
 #define RESERVE 64 /* auto leaves 1/64 of the memory free */
 
@@ -16,6 +17,12 @@ static bool is_countable(const struct plan *plan)
     double N = (double)plan->micro_batch * plan->seq_len;
     double wide = 8.0 * s->C + 6.0 * s->F + 8.0 * s->H * s->D + 64;
     return N * wide * (s->L + 2) * 8 < 1e18;
+}
+
+/* Layers that a micro-batch's activations are of: a stage's largest chunk. */
+static int layers_of(const struct plan *plan)
+{
+    return share_chunk_layers(plan, 0);
 }
 
 /* ---- Recomputation ------------------------------------------------------- */
@@ -31,14 +38,14 @@ static void set_recompute(struct plan *plan, int whole, int cheap)
  * first n what is cheap. */
 static bool fits_with(struct plan *plan, int n, bool whole, int64_t limit)
 {
-    set_recompute(plan, whole ? n : 0, whole ? plan->shape.L - n : n);
+    set_recompute(plan, whole ? n : 0, whole ? layers_of(plan) - n : n);
     return plan->memory_bytes <= limit;
 }
 
 /* The fewest layers that do it; -1: not even all of them. */
 static int fewest_layers(struct plan *plan, bool whole, int64_t limit)
 {
-    int low = 1, high = plan->shape.L;
+    int low = 1, high = layers_of(plan);
     if (!fits_with(plan, high, whole, limit))
         return -1;
     while (low < high) {
@@ -54,7 +61,7 @@ static int fewest_layers(struct plan *plan, bool whole, int64_t limit)
 /* As little as fits, what is cheap first. */
 static void choose_recompute(struct plan *plan, int64_t limit)
 {
-    int L = plan->shape.L, n;
+    int L = layers_of(plan), n;
     set_recompute(plan, 0, 0);
     if (limit <= 0 || plan->memory_bytes <= limit)
         return;
@@ -69,7 +76,7 @@ static void choose_recompute(struct plan *plan, int64_t limit)
 static void make_recompute(struct making *m, int64_t limit)
 {
     struct plan *plan = m->plan;
-    int L = plan->shape.L;
+    int L = layers_of(plan);
     int n = conf_is_set(m->conf, "train.recompute_layers")
                 ? (int)conf_int(m->conf, "train.recompute_layers")
                 : L;
@@ -100,8 +107,8 @@ static bool try_shard(struct plan *plan)
 
 static bool try_recompute(struct plan *plan)
 {
-    bool more = plan->recompute_whole < plan->shape.L;
-    plan->recompute_whole = plan->shape.L;
+    bool more = plan->recompute_whole < layers_of(plan);
+    plan->recompute_whole = layers_of(plan);
     plan->recompute_cheap = 0;
     return more;
 }
@@ -116,8 +123,8 @@ static bool try_gradients(struct plan *plan)
 static bool try_micro_batch(struct plan *plan)
 {
     bool more = plan->micro_batch > 1;
-    plan->accum *= plan->micro_batch;
     plan->micro_batch = 1;
+    plan->accum = plan_micros(plan, 0);
     return more;
 }
 
@@ -147,11 +154,11 @@ static bool fits_remedied(const struct plan *plan, unsigned set, int64_t limit)
 static int fitting_micro_batch(const struct plan *plan, int64_t limit)
 {
     struct plan trial = *plan;
-    int64_t each = (int64_t)plan->micro_batch * plan->accum;
     for (int64_t b = plan->micro_batch - 1; b >= 1; b--) {
-        if (each % b)
+        if (plan->global_batch % b)
             continue;
         trial.micro_batch = (int)b;
+        trial.accum = plan_micros(&trial, 0);
         plan_memory(&trial);
         if (trial.memory_bytes <= limit)
             return (int)b;

@@ -1,6 +1,6 @@
 /* layout - ranks and batches: how many ranks train, and which sequences each
- * takes. world = data * tensor * pipeline;
- * global_batch = micro_batch * accum * data. */
+ * takes. world = data * tensor * pipeline; micro-batches are dealt out in
+ * turn. */
 #include "runner/plan/plan_private.h"
 
 #include <string.h>
@@ -33,16 +33,6 @@ static void make_nodes(struct making *m)
                                    : 1;
 }
 
-/* What this version cannot do yet is refused here, not found out later. */
-static void check_degrees(struct making *m)
-{
-    static const char *const keys[] = {"parallel.tensor", "parallel.pipeline"};
-    for (int i = 0; i < 2; i++)
-        if (conf_int(m->conf, keys[i]) != 1)
-            refuse(m, keys[i], "%lld is not supported by this version; give 1",
-                   (long long)conf_int(m->conf, keys[i]));
-}
-
 /* It costs no more bytes on the wire than to add all gradients everywhere. On
  * GPUs only when asked: there the gathering after the update is not hidden
  * behind the next forward yet. Memory has no say: what one rank sees of it
@@ -62,7 +52,6 @@ void make_layout(struct making *m)
     int data = (int)conf_int(m->conf, "parallel.data");
 
     make_nodes(m);
-    check_degrees(m);
     int others = plan->tensor * plan->pipeline;
     plan->world = plan->nodes ? plan->nodes * plan->ranks_per_node
                               : others * (data ? data : 1);
@@ -85,41 +74,124 @@ void make_layout(struct making *m)
     make_shards(m);
 }
 
-/* Multiples of step next to want. */
-static void multiples(int64_t want, int64_t step, int64_t *below,
-                      int64_t *above)
+/* ---- How the model is shared -------------------------------------------- */
+/* The divisor of all of a, b and c nearest to want. */
+static int64_t common_divisor(int64_t a, int64_t b, int64_t c, int64_t want)
 {
-    *below = want / step * step;
-    *above = *below + step;
+    int64_t best = 1;
+    for (int64_t d = 1; d <= a; d++) {
+        if (a % d || b % d || c % d)
+            continue;
+        int64_t off = d > want ? d - want : want - d;
+        int64_t old = best > want ? best - want : want - best;
+        if (off < old)
+            best = d;
+    }
+    return best;
+}
+
+/* Key and value heads: whole ones to each rank, or each to whole ranks. */
+static bool heads_fit(const struct shape *s, int64_t tensor)
+{
+    return s->H % tensor == 0 && s->F % tensor == 0 &&
+           (s->K % tensor == 0 ||
+            (tensor % s->K == 0 && s->names != SHAPE_NAMES_GPT2));
+}
+
+/* The largest degree up to want that these heads allow. */
+static int fitting_tensor(const struct shape *s, int want)
+{
+    while (want > 1 && !heads_fit(s, want))
+        want--;
+    return want;
+}
+
+static void check_tensor(struct making *m)
+{
+    const struct plan *plan = m->plan;
+    const struct shape *s = &plan->shape;
+    int tensor = plan->tensor, fits = fitting_tensor(s, tensor);
+    if (tensor == 1)
+        return;
+    if (s->H % tensor || s->F % tensor)
+        refuse(m, "parallel.tensor", "%d ranks cannot share %d heads and a "
+               "feed-forward width of %d evenly; give %lld", tensor, s->H,
+               s->F, (long long)common_divisor(s->H, s->F, s->H, fits));
+    else if (!heads_fit(s, tensor))
+        refuse(m, "parallel.tensor", "%d ranks cannot share %d key and value "
+               "heads: neither divides the other%s; give %d", tensor, s->K,
+               s->names == SHAPE_NAMES_GPT2 && tensor % s->K == 0
+                   ? " (the gpt2 family cannot repeat them)" : "", fits);
+    else if (plan->nodes > 1 && plan->ranks_per_node % tensor)
+        warn(m, "parallel.tensor", "%d ranks share each layer, but a node has "
+             "%d: they talk several times a layer, over the network; %lld "
+             "would stay within a node", tensor, plan->ranks_per_node,
+             (long long)nearest_divisor(plan->ranks_per_node, tensor));
+}
+
+static void check_pipeline(struct making *m)
+{
+    const struct plan *plan = m->plan;
+    int L = plan->shape.L, stages = plan->pipeline, chunks = plan->chunks;
+    if (stages > L)
+        refuse(m, "parallel.pipeline", "%d stages, but the model has %d "
+               "layers; give at most %d", stages, L, L);
+    else if (chunks > 1 && stages == 1)
+        refuse(m, "parallel.chunks", "%d chunks of layers a stage, but there "
+               "is one stage; give 1, or parallel.pipeline", chunks);
+    else if ((int64_t)chunks * stages > L)
+        refuse(m, "parallel.chunks", "%d chunks on each of %d stages need as "
+               "many layers, but the model has %d; give at most %d", chunks,
+               stages, L, L / stages);
+}
+
+void make_shares(struct making *m)
+{
+    if (m->refused_n)
+        return;
+    check_tensor(m);
+    check_pipeline(m);
+}
+
+/* ---- Batches ------------------------------------------------------------- */
+int plan_micros(const struct plan *plan, int data_rank)
+{
+    int all = plan->global_batch / plan->micro_batch;
+    return (all - data_rank + plan->data - 1) / plan->data;
 }
 
 void make_batch(struct making *m)
 {
     struct plan *plan = m->plan;
-    int64_t unit = (int64_t)plan->micro_batch * plan->data;
-    int64_t below, above;
+    int64_t all = plan->global_batch / plan->micro_batch;
 
     plan->accum = 1;
-    if (plan->global_batch % unit == 0) {
-        plan->accum = (int)(plan->global_batch / unit);
+    if (plan->global_batch % plan->micro_batch) {
+        refuse(m, "train.micro_batch", "%d does not divide train.global_batch "
+               "%d; the nearest that does is %lld", plan->micro_batch,
+               plan->global_batch,
+               (long long)nearest_divisor(plan->global_batch,
+                                          plan->micro_batch));
         return;
     }
-    multiples(plan->global_batch, unit, &below, &above);
-    if (plan->global_batch % plan->data == 0) {
-        int64_t each = plan->global_batch / plan->data;
-        refuse(m, "train.micro_batch", "%d does not divide the %lld sequences "
-               "of a rank (train.global_batch %d over %d data parallel "
-               "ranks); the nearest that does is %lld", plan->micro_batch,
-               (long long)each, plan->global_batch, plan->data,
-               (long long)nearest_divisor(each, plan->micro_batch));
-    } else if (below) {
-        refuse(m, "train.global_batch", "%d is not a multiple of micro_batch "
-               "%d times %d data parallel ranks; give %lld or %lld",
-               plan->global_batch, plan->micro_batch, plan->data,
-               (long long)below, (long long)above);
-    } else {
+    if (all < plan->data) {
         refuse(m, "train.global_batch", "%d is too few for micro_batch %d "
                "times %d data parallel ranks; give %lld", plan->global_batch,
-               plan->micro_batch, plan->data, (long long)above);
+               plan->micro_batch, plan->data,
+               (long long)plan->micro_batch * plan->data);
+        return;
     }
+    plan->accum = plan_micros(plan, 0);
+    int64_t last = all % plan->data;
+    if (last)
+        warn(m, "train.global_batch", "%d is not a multiple of micro_batch %d "
+             "times %d data parallel ranks: %lld of them wait in the last "
+             "of %d turns; %lld would not", plan->global_batch,
+             plan->micro_batch, plan->data, (long long)(plan->data - last),
+             plan->accum,
+             (long long)plan->accum * plan->micro_batch * plan->data);
+    if (plan->pipeline > 1 && all / plan->data < plan->pipeline)
+        warn(m, "parallel.pipeline", "%d stages, but only %lld micro-batches "
+             "a step on each data parallel rank: most stages wait most of "
+             "the time", plan->pipeline, (long long)(all / plan->data));
 }

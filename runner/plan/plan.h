@@ -104,10 +104,16 @@ struct plan {
      * unknown */
     int nodes, ranks_per_node;
     int world, data, tensor, pipeline;
+    int chunks;                     /* of layers, a stage; 1 but interleaved */
+    int stage, tensor_rank;         /* whose memory the rows are of */
+    int slots, feeds;               /* there: activations of micro-batches
+                                     * under way, and batches */
     bool shard_optimizer;           /* each data parallel rank keeps its part */
     int blas_threads;               /* threads of a rank, pinned */
     char blas_core[32];             /* OPENBLAS_CORETYPE, "" as found */
-    /* batch: global_batch = micro_batch * accum * data; sequences */
+    /* batch: global_batch sequences are micro-batches dealt out in turn to
+     * the data parallel ranks, at most accum to each: the last turn may leave
+     * some ranks without */
     int64_t steps;
     int seq_len, global_batch, micro_batch, accum;
     /* data */
@@ -153,9 +159,10 @@ struct plan {
     int64_t memory_bytes;
     int64_t library_bytes;          /* of PLAN_OUTSIDE (gpu.h) */
     int64_t snapshot_bytes;         /* a checkpoint's, in the host's memory */
-    int64_t params_n;
-    int64_t owned_n;                /* of them, with the optimizer's state in
-                                     * this rank's memory, at most */
+    int64_t params_n;               /* of the model */
+    int64_t held_n;                 /* of them on this rank */
+    int64_t owned_n;                /* of these, with the optimizer's state in
+                                     * its memory, at most */
     /* FLOP a token, forward and backward: causal-halved and full attention */
     double flop_token_half, flop_token_full;
 };
@@ -206,6 +213,10 @@ int plan_make(const struct conf *conf, const struct site *site,
               struct plan *ret, struct plan_notes *notes, struct err *err);
 /* Memory rows, parameters, FLOP: part of plan_make, alone for tests. */
 void plan_memory(struct plan *plan);
+/* The rows of this rank, instead of those of the rank that needs most. */
+void plan_settle(struct plan *plan, int rank);
+/* Micro-batches of a step on this data parallel rank. */
+int plan_micros(const struct plan *plan, int data_rank);
 
 /* Memory of a GPU of this model that programs can have, 0: not known. name:
  * the driver's, or a part of it, as "H200". */

@@ -27,6 +27,7 @@ void unseen(struct making *m, const char *key, const char *fmt, ...)
 
 /* Stages. */
 void make_layout(struct making *m);     /* layout.c */
+void make_shares(struct making *m);     /* after model */
 void make_batch(struct making *m);
 void make_model(struct making *m);      /* model.c */
 void make_data(struct making *m);       /* data.c */

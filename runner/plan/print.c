@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runner/plan/share.h"
+
 /* "1.24 B", "124.4 M"; work: "1.24 G". */
 static const char *scaled(double v, bool work, char buf[32])
 {
@@ -108,7 +110,7 @@ static void print_data(const struct plan *plan, struct sbuf *out)
 static int64_t saved_bytes(const struct plan *plan)
 {
     int copies = plan_act_bytes(plan) == plan_stat_bytes(plan) ? 2 : 3;
-    return (plan->params_n - plan->owned_n) * plan_stat_bytes(plan) * copies;
+    return (plan->held_n - plan->owned_n) * plan_stat_bytes(plan) * copies;
 }
 
 static void print_recompute(const struct plan *plan, struct sbuf *out)
@@ -118,8 +120,8 @@ static void print_recompute(const struct plan *plan, struct sbuf *out)
         return;
     sbuf_puts(out, "            backward computes again:");
     if (whole)
-        sbuf_printf(out, " %d of %d layers whole%s", whole, plan->shape.L,
-                    cheap ? "," : "");
+        sbuf_printf(out, " %d of %d layers whole%s", whole,
+                    share_chunk_layers(plan, 0), cheap ? "," : "");
     if (cheap)
         sbuf_printf(out, " of %d layers what is cheap", cheap);
     sbuf_puts(out, "\n");

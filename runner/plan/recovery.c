@@ -17,15 +17,16 @@ static void check_elastic(struct making *m)
                "give at most %d", plan->min_nodes, plan->nodes, plan->nodes);
     if (!plan->elastic)
         return;
-    int64_t each = (int64_t)plan->ranks_per_node /
-                   (plan->tensor * plan->pipeline) * plan->micro_batch;
-    for (int n = plan->nodes - 1; n >= plan->min_nodes && each > 0; n--)
-        if (plan->global_batch % (n * each) == 0)
+    /* fewer ranks have more micro-batches each, evenly or not */
+    int others = plan->tensor * plan->pipeline;
+    for (int n = plan->nodes - 1; n >= plan->min_nodes; n--)
+        if (n * plan->ranks_per_node % others == 0)
             return;
     if (plan->min_nodes < plan->nodes)
-        warn(m, "recovery.elastic", "no smaller number of nodes divides "
-             "train.global_batch %d: the run cannot shrink; a multiple of "
-             "several node counts (as 120) can", plan->global_batch);
+        warn(m, "recovery.elastic", "tensor %d times pipeline %d does not "
+             "divide the ranks of any smaller number of nodes down to %d: the "
+             "run cannot shrink", plan->tensor, plan->pipeline,
+             plan->min_nodes);
 }
 
 static void check_times(struct making *m)

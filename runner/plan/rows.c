@@ -221,6 +221,11 @@ const struct conf_row plan_rows[] = {
         "pipeline_model_parallel_size|pipeline_parallel_degree|pp|"
         "pipeline_parallel_size",
         "ranks in line, each with some layers"),
+    INT("parallel.chunks", "1", 1, 1024, "chunks",
+        "virtual_pipeline_model_parallel_size|"
+        "num_virtual_stages_per_pipeline_rank|interleave",
+        "runs of layers on each pipeline stage; more make the pipeline fill "
+        "faster, and talk more (interleaved)"),
     CHOICE("parallel.shard_optimizer", "auto", "auto|true|false",
            "use_distributed_optimizer|zero|zero_stage|zero_optimization|fsdp",
            "each data parallel rank keeps its part of master weights and "

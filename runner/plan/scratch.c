@@ -20,7 +20,7 @@ static int64_t cpu_bytes(const struct shape *s, int64_t T, int act)
 {
     int64_t widest = larger(s->Vp, larger(4LL * s->C, 2LL * s->F));
     int64_t scores = 16 * 2 * 64 * T * act;
-    int64_t logits = 256 * ((int64_t)s->Vp * act + 4 * 8);
+    int64_t logits = 256 * ((int64_t)s->Vp * act + 8 * 8);
     int64_t sums = (widest * s->C / 65536 + 2) * 3 * 8;
     return larger(larger(scores, logits), sums);
 }

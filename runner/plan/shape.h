@@ -35,6 +35,13 @@ struct shape {
     bool tied;             /* head is the embedding */
     bool qk_norm;          /* RMSNorm [D] on each head before RoPE */
     double init_std;       /* residual projections: init_std / sqrt(2L) */
+    /* One rank's share of a model (share.h) is a shape, too: its layers, its
+     * heads, its rows of the vocabulary; all zero: the whole model. */
+    int tensor;            /* ranks that share each layer; 0 and 1: none do.
+                            * Tokens of norms and the residual stream are cut
+                            * among them */
+    bool no_embed, no_head; /* another pipeline stage's: the embeddings; the
+                            * final norm and the head */
 };
 
 #endif

@@ -26,10 +26,10 @@ void place_dims(const struct shape *s, enum place place, int *ret_out,
     int out = 0, in = 1;
 
     switch (place) {
-    case P_NORM1: case P_NORM2: case P_NORMF: out = s->C; break;
-    case P_NORM1_B: case P_NORM2_B: case P_NORMF_B:
-        out = norm_b ? s->C : 0;
-        break;
+    case P_NORM1: case P_NORM2: out = s->C; break;
+    case P_NORM1_B: case P_NORM2_B: out = norm_b ? s->C : 0; break;
+    case P_NORMF: out = s->no_head ? 0 : s->C; break;
+    case P_NORMF_B: out = norm_b && !s->no_head ? s->C : 0; break;
     case P_QKV: out = qkv, in = s->C; break;
     case P_QKV_B: out = s->bias_qkv ? qkv : 0; break;
     case P_QNORM: case P_KNORM: out = s->qk_norm ? s->D : 0; break;
@@ -39,9 +39,14 @@ void place_dims(const struct shape *s, enum place place, int *ret_out,
     case P_UP_B: out = s->bias_ffn ? up : 0; break;
     case P_DOWN: out = s->C, in = s->F; break;
     case P_DOWN_B: out = s->bias_ffn ? s->C : 0; break;
-    case P_WTE: out = s->Vp, in = s->C; break;
-    case P_WPE: out = s->pos == SHAPE_LEARNED ? s->T_max : 0, in = s->C; break;
-    case P_HEAD: out = s->tied ? 0 : s->Vp, in = s->C; break;
+    case P_WTE: /* a tied head is it, on the last stage too */
+        out = s->no_embed && !(s->tied && !s->no_head) ? 0 : s->Vp, in = s->C;
+        break;
+    case P_WPE:
+        out = s->pos == SHAPE_LEARNED && !s->no_embed ? s->T_max : 0;
+        in = s->C;
+        break;
+    case P_HEAD: out = s->tied || s->no_head ? 0 : s->Vp, in = s->C; break;
     default: break;
     }
     *ret_out = out;
@@ -51,6 +56,12 @@ void place_dims(const struct shape *s, enum place place, int *ret_out,
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Of N tokens, those whose norms and residuals lie here. */
+static int64_t own_tokens(const struct shape *s, int64_t N)
+{
+    return s->tensor > 1 ? (N + s->tensor - 1) / s->tensor : N;
 }
 
 /* One bucket's part, at most: an even one, and less than a row more. A row of
@@ -85,10 +96,11 @@ int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N, int act,
     int64_t HD = (int64_t)s->H * s->D, KD = (int64_t)s->K * s->D;
 
     switch (id) {
-    case A_SUM1: case A_Y1: case A_SUM2: case A_Y2: return N * s->C * act;
+    case A_SUM1: case A_SUM2: return own_tokens(s, N) * s->C * act;
+    case A_Y1: case A_Y2: return N * s->C * act;
     case A_MEAN1: case A_MEAN2:
-        return s->norm == SHAPE_LAYERNORM ? N * stat : 0;
-    case A_RSTD1: case A_RSTD2: return N * stat;
+        return s->norm == SHAPE_LAYERNORM ? own_tokens(s, N) * stat : 0;
+    case A_RSTD1: case A_RSTD2: return own_tokens(s, N) * stat;
     case A_QKV: return N * (HD + 2 * KD) * act;
     case A_PRE: return s->qk_norm ? N * (HD + KD) * act : 0;
     case A_QK_RSTD: return s->qk_norm ? N * (s->H + s->K) * stat : 0;
@@ -127,10 +139,16 @@ int64_t scratch_bytes(const struct shape *s, enum scratch_id id, int64_t N,
     int64_t HD = (int64_t)s->H * s->D, KD = (int64_t)s->K * s->D;
     int64_t up = s->act == SHAPE_SWIGLU ? 2 * (int64_t)s->F : 0;
 
-    if (!train && id != S_DELTA)
+    if (!train && id != S_DELTA && id != S_SHARES)
         return 0;
     switch (id) {
-    case S_DELTA: case S_DRES: return N * s->C * act;
+    case S_DELTA: return N * s->C * act;
+    case S_DRES: return own_tokens(s, N) * s->C * act;
+    case S_WHOLE: return s->tensor > 1 ? N * s->C * act : 0;
+    case S_SHARES:
+        return s->tensor > 1 && !s->no_head
+                   ? N * s->tensor * SIZES_SHARE_NUMBERS * 8
+                   : 0;
     case S_WIDE: return N * larger(s->F, HD) * act;
     case S_PACKED: return N * larger(up, HD + 2 * KD) * act;
     default: return 0;

@@ -63,9 +63,12 @@ bool act_kept(enum act_id id, enum keep keep);
 enum keep layer_keep(int layer, int whole, int cheap);
 
 /* Scratch shared by all layers. Without training only delta. */
+#define SIZES_SHARE_NUMBERS 4
 enum scratch_id {
     S_DELTA,    /* [N, C]: what a block adds; dy in backward */
-    S_DRES,     /* [N, C]: gradient of the residual stream */
+    S_DRES,     /* [N, C]: gradient of the residual stream, own tokens */
+    S_WHOLE,    /* [N, C]: the same of all tokens, tensor parallel only */
+    S_SHARES,   /* [tensor, N, 4] F64: head_loss of all tensor ranks */
     S_WIDE,     /* [N, max(F, H*D)] */
     S_PACKED,   /* [N, max(2F for SwiGLU, (H+2K)*D)] */
     S_N

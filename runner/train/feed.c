@@ -6,6 +6,8 @@
  */
 #include "runner/train/train.h"
 
+#include <stdlib.h>
+
 static int64_t tokens_of(const struct plan *plan)
 {
     return (int64_t)plan->micro_batch * plan->seq_len;
@@ -29,12 +31,24 @@ static bool batch_alloc(struct batch *b, const struct plan *plan,
            (b->cu_seqlens || !plan->eod_reset_attention);
 }
 
+static int tables_alloc(struct feed *feed)
+{
+    size_t n = (size_t)feed->n;
+    feed->host = calloc(n, sizeof *feed->host);
+    feed->dev = calloc(n, sizeof *feed->dev);
+    feed->used = calloc(n, sizeof *feed->used);
+    feed->first = calloc(n, sizeof *feed->first);
+    return feed->host && feed->dev && feed->used && feed->first ? 0 : -1;
+}
+
 int feed_open(struct feed *feed, const struct plan *plan,
               struct device *device, stream_t stream, struct err *err)
 {
-    *feed = (struct feed){.device = device, .stream = stream,
+    *feed = (struct feed){.device = device, .stream = stream, .n = plan->feeds,
                           .direct = device_kind(device) == DEVICE_CPU};
-    for (int i = 0; i < FEED_N; i++) {
+    if (tables_alloc(feed) != 0)
+        return err_set(err, "train: no memory for batches");
+    for (int i = 0; i < feed->n; i++) {
         if (!batch_alloc(&feed->dev[i], plan, device_alloc, device) ||
             (!feed->direct &&
              !batch_alloc(&feed->host[i], plan, device_alloc_host, device)))
@@ -42,7 +56,23 @@ int feed_open(struct feed *feed, const struct plan *plan,
         if (!feed->direct)
             feed->used[i] = device_event_create(device);
     }
+    feed_forget(feed);
     return 0;
+}
+
+void feed_close(struct feed *feed)
+{
+    free(feed->host);
+    free(feed->dev);
+    free(feed->used);
+    free(feed->first);
+    *feed = (struct feed){0};
+}
+
+void feed_forget(struct feed *feed)
+{
+    for (int i = 0; i < feed->n; i++)
+        feed->first[i] = -1;
 }
 
 static enum kstatus copy_batch(struct feed *f, const struct batch *host,
@@ -66,25 +96,30 @@ static enum kstatus copy_batch(struct feed *f, const struct batch *host,
     return k;
 }
 
-const struct batch *feed_next(struct feed *f, struct data *data,
-                              int64_t first, struct err *err)
+static const struct batch *copied(struct feed *f, int at, struct err *err)
 {
-    int i = f->at;
-    struct batch *dev = &f->dev[i];
-    f->at = (i + 1) % FEED_N;
-    if (f->direct)
-        return data_fill(data, first, dev, err) == 0 ? dev : NULL;
-    while (!device_event_done(f->device, f->used[i]))
-        ; /* two micro-batches ago: long done in practice */
-    if (data_fill(data, first, &f->host[i], err) != 0)
-        return NULL;
-    enum kstatus k = copy_batch(f, &f->host[i], dev);
+    enum kstatus k = copy_batch(f, &f->host[at], &f->dev[at]);
     if (k == K_OK)
-        k = device_event_record(f->device, f->used[i], f->stream);
-    if (k != K_OK) {
-        err_set_class(err, ERR_GPU, "train: copying a batch failed: %s",
-                      device_error(f->device));
+        k = device_event_record(f->device, f->used[at], f->stream);
+    if (k == K_OK)
+        return &f->dev[at];
+    err_set_class(err, ERR_GPU, "train: copying a batch failed: %s",
+                  device_error(f->device));
+    return NULL;
+}
+
+const struct batch *feed_get(struct feed *f, int at, struct data *data,
+                             int64_t first, struct err *err)
+{
+    if (f->first[at] == first)
+        return &f->dev[at];
+    f->first[at] = first;
+    if (f->direct)
+        return data_fill(data, first, &f->dev[at], err) == 0 ? &f->dev[at]
+                                                             : NULL;
+    while (!device_event_done(f->device, f->used[at]))
+        ; /* some micro-batches ago: long done in practice */
+    if (data_fill(data, first, &f->host[at], err) != 0)
         return NULL;
-    }
-    return dev;
+    return copied(f, at, err);
 }

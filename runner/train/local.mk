@@ -4,7 +4,7 @@ koboshi_train_SOURCES = runner/train/main_train.c runner/train/train.h \
 	runner/train/options.c runner/train/site.c runner/train/site.h \
 	runner/train/attempt.c runner/train/state.c runner/train/resume.c \
 	runner/train/feed.c runner/train/step.c runner/train/validate.c \
-	runner/train/schedule.c runner/train/schedule.h runner/train/parts.c \
+	runner/train/pipe.c runner/train/parts.c \
 	runner/train/guard.c runner/train/guard.h \
 	runner/train/report.c runner/train/report.h \
 	runner/train/save.c runner/train/lines.c runner/train/stop.c \

@@ -13,6 +13,7 @@
 #include "runner/base/file.h"
 #include "runner/base/log.h"
 #include "runner/data/tokenizer.h"
+#include "runner/plan/share.h"
 #include "runner/train/site.h"
 #include "runner/train/train.h"
 
@@ -59,6 +60,8 @@ static int plan_read(struct train *t, struct conf *conf, struct err *err)
     if (tokenizer_look(conf, &site->tokenizer, err))
         goto out;
     rc = plan_make(conf, site, &t->plan, notes, err);
+    if (rc == 0)
+        plan_settle(&t->plan, t->place.rank);
     for (int i = 0; rc == 0 && t->place.rank == 0 && i < notes->n; i++)
         log_warn("%s", notes->text[i]);
 out:
@@ -102,7 +105,7 @@ static int open_comm(struct train *t, struct err *err)
     struct comm_spec spec = {
         .kind = device_kind(t->device), .device = t->device,
         .data = t->plan.data, .tensor = t->plan.tensor,
-        .pipeline = t->plan.pipeline,
+        .pipeline = t->plan.pipeline, .twins = share_replicas(&t->plan),
         .wireup_limit_s = t->plan.wireup_limit_s, .beat = t->report.beat,
     };
     t->comm = comm_open(&t->place, &spec, err);

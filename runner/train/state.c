@@ -1,4 +1,5 @@
 /* state - device, arena, model, optimizer, batches: made once, by the plan. */
+#include "runner/plan/share.h"
 #include "runner/plan/sizes.h"
 #include "runner/train/train.h"
 
@@ -17,10 +18,11 @@ static enum dtype act_of(const struct plan *plan)
 static int64_t workspace_bytes(const struct plan *plan, const struct ops *ops,
                                enum dtype act)
 {
-    const struct shape *s = &plan->shape;
+    struct shape s;
+    share_shape(plan, plan->stage, plan->tensor_rank, &s);
     return (int64_t)ops_workspace_bytes(
-        ops, act, (int64_t)plan->micro_batch * plan->seq_len, s->C, s->F, s->H,
-        s->K, s->D, s->Vp, plan->micro_batch, plan->seq_len);
+        ops, act, (int64_t)plan->micro_batch * plan->seq_len, s.C, s.F, s.H,
+        s.K, s.D, s.Vp, plan->micro_batch, plan->seq_len);
 }
 
 /* The plan's row of that name. */
@@ -98,26 +100,43 @@ static int optim_open(struct train *t, struct err *err)
         const struct param *p = &params[i];
         tensors[i] = (struct optim_tensor){
             .dims = p->dims, .n = p->n, .data = p->data, .grad = p->grad,
-            .decay = p->decay, .bucket = p->bucket,
+            .decay = p->decay, .shared = p->shared, .bucket = p->bucket,
+            .cols_n = p->cols_n,
         };
         memcpy(tensors[i].name, p->name, sizeof p->name);
         memcpy(tensors[i].shape, p->shape, sizeof p->shape);
         memcpy(tensors[i].offset, p->offset, sizeof p->offset);
         memcpy(tensors[i].extent, p->extent, sizeof p->extent);
+        memcpy(tensors[i].cols, p->cols, sizeof p->cols);
     }
     t->optim = optim_create(&t->plan, t->comm, &t->ex, tensors, n, err);
     free(tensors);
     return t->optim ? 0 : -1;
 }
 
+/* This rank's table; the plan knows what it holds at most. */
+static int schedule_open(struct train *t, struct err *err)
+{
+    const struct plan *p = &t->plan;
+    const struct comm_ranks *data = comm_group(t->comm, COMM_DATA);
+    if (schedule_make(p->pipeline, p->stage, p->chunks,
+                      plan_micros(p, data->rank), &t->schedule, err) != 0)
+        return -1;
+    if (t->schedule.slots <= p->slots && t->schedule.feeds <= p->feeds)
+        return 0;
+    return err_set(err, "train: the schedule holds %d activations and %d "
+                   "batches, plan said %d and %d", t->schedule.slots,
+                   t->schedule.feeds, p->slots, p->feeds);
+}
+
 int state_open(struct train *t, struct err *err)
 {
-    if (arena_open(t, err) != 0 ||
-        schedule_make(&t->plan, &t->schedule, err) != 0)
+    if (arena_open(t, err) != 0 || schedule_open(t, err) != 0 ||
+        pipe_open(t, err) != 0)
         return -1;
     parts_end(&t->parts, "memory");
-    t->model = model_create(&t->plan, t->comm, &t->ex, true,
-                            t->schedule.slots, err);
+    t->model = model_create(&t->plan, t->comm, &t->ex, true, t->plan.slots,
+                            err);
     if (!t->model || model_init_weights(t->model, t->plan.seed, err) != 0 ||
         optim_open(t, err) != 0)
         return -1;
@@ -144,6 +163,7 @@ void state_close(struct train *t)
     optim_destroy(t->optim);
     model_destroy(t->model);
     schedule_release(&t->schedule);
+    feed_close(&t->feed);
     exec_release(&t->ex);
     comm_close(t->comm);
     device_destroy(t->device);

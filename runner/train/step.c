@@ -8,40 +8,62 @@ static void bucket_ready(void *ctx, int bucket)
     optim_bucket_ready(t->optim, bucket);
 }
 
-/* First sample of this rank's micro-batch m: ranks lie side by side, so that
- * the samples of a step do not depend on the layout. */
-static int64_t first_sample(const struct train *t, int micro)
+/* Ranks lie side by side, so that the samples of a step do not depend on the
+ * layout. */
+const struct batch *step_batch(struct train *t, struct data *data,
+                               const struct sched_entry *e, int64_t step,
+                               struct err *err)
 {
-    const struct comm_ranks *data = comm_group(t->comm, COMM_DATA);
-    int64_t at = (int64_t)micro * data->size + data->rank;
-    return t->consumed + at * t->plan.micro_batch;
+    const struct comm_ranks *ranks = comm_group(t->comm, COMM_DATA);
+    int64_t at = (int64_t)e->micro * ranks->size + ranks->rank;
+    return feed_get(&t->feed, e->feed, data, step + at * t->plan.micro_batch,
+                    err);
+}
+
+/* The last micro-batch's backward makes gradients complete. */
+static bool completes(const struct train *t, const struct sched_entry *e)
+{
+    const struct comm_ranks *ranks = comm_group(t->comm, COMM_DATA);
+    return e->micro == plan_micros(&t->plan, ranks->rank) - 1;
 }
 
 static int run_entry(struct train *t, const struct sched_entry *e,
-                     const struct batch **batch, struct err *err)
+                     struct err *err)
 {
     double scale =
         optim_loss_scale(t->optim) /
         ((double)t->plan.global_batch * (double)t->plan.seq_len);
-    bool last = e->micro == t->plan.accum - 1;
-
-    if (e->what == SCHED_BACKWARD)
-        return model_backward(t->model, e->chunk, e->slot, batch[e->slot],
-                              NULL, NULL, t->sums, scale,
-                              last ? bucket_ready : NULL, t, err);
     double from = clock_mono_s();
-    batch[e->slot] = feed_next(&t->feed, t->train, first_sample(t, e->micro),
-                               err);
+    const struct batch *batch = step_batch(t, t->train, e, t->consumed, err);
+    const void *in;
+    void *out;
     t->data_wait_s += clock_mono_s() - from;
-    if (!batch[e->slot])
+    if (!batch || pipe_begin(t, e, batch, &in, &out, err) != 0)
         return -1;
-    return model_forward(t->model, e->chunk, e->slot, MODEL_TRAIN,
-                         batch[e->slot], NULL, NULL, t->sums, err);
+    int rc = e->what == SCHED_FORWARD
+                 ? model_forward(t->model, e->chunk, e->slot, MODEL_TRAIN,
+                                 batch, in, out, t->sums, err)
+                 : model_backward(t->model, e->chunk, e->slot, batch, in, out,
+                                  t->sums, scale,
+                                  completes(t, e) ? bucket_ready : NULL, t,
+                                  err);
+    return rc == 0 ? pipe_end(t, e, batch, err) : -1;
+}
+
+/* All entries, and what comes of them: every gradient announced. */
+static int run_schedule(struct train *t, struct err *err)
+{
+    feed_forget(&t->feed);
+    for (int i = 0; i < t->schedule.n; i++)
+        if (run_entry(t, &t->schedule.entries[i], err) != 0)
+            return -1;
+    if (model_backward_end(t->model, bucket_ready, t, err) != 0)
+        return -1;
+    return pipe_drain(t, err);
 }
 
 int step_run(struct train *t, struct optim_result *ret, struct err *err)
 {
-    const struct batch *batch[FEED_N] = {NULL};
     double loss_max, norm_max;
     int64_t flags = stop_flags();
 
@@ -55,9 +77,8 @@ int step_run(struct train *t, struct optim_result *ret, struct err *err)
         K_OK)
         return err_set_class(err, ERR_GPU, "train: zeroing sums failed: %s",
                              device_error(t->device));
-    for (int i = 0; i < t->schedule.n; i++)
-        if (run_entry(t, &t->schedule.entries[i], batch, err) != 0)
-            return -1;
+    if (run_schedule(t, err) != 0)
+        return -1;
     if (optim_step(t->optim, t->step + 1, t->sums, flags, ret, err) != 0)
         return -1;
     t->step++;

@@ -20,9 +20,9 @@
 #include "runner/model/model.h"
 #include "runner/optim/optim.h"
 #include "runner/plan/plan.h"
+#include "runner/plan/schedule.h"
 #include "runner/train/guard.h"
 #include "runner/train/report.h"
-#include "runner/train/schedule.h"
 
 /* ---- options.c ----------------------------------------------------------- */
 struct options {
@@ -39,21 +39,42 @@ int options_read(int argc, char **argv,
 void options_help(struct sbuf *out);
 
 /* ---- feed.c: micro-batches from token files to device memory ------------- */
-#define FEED_N 2
 struct feed {
     struct device *device;
     stream_t stream;
     bool direct;             /* host and device memory are one: no copy */
-    struct batch host[FEED_N], dev[FEED_N];
-    event_t used[FEED_N];    /* the host buffer may be written again */
-    int at;
+    int n;                   /* the plan's feeds */
+    struct batch *host, *dev; /* [n] */
+    event_t *used;           /* [n] the host buffer may be written again */
+    int64_t *first;          /* [n] what is there, -1: nothing */
 };
 int feed_open(struct feed *feed, const struct plan *plan,
               struct device *device, stream_t stream, struct err *err);
-/* Samples first .. first + micro_batch; the batch is valid until FEED_N - 1
- * later calls. NULL on error. */
-const struct batch *feed_next(struct feed *feed, struct data *data,
-                              int64_t first, struct err *err);
+void feed_close(struct feed *feed);
+/* Nothing is there any more: a new step, or other data. */
+void feed_forget(struct feed *feed);
+/* Samples first .. first + micro_batch in place `at`, filled if they are not
+ * there yet. NULL on error. */
+const struct batch *feed_get(struct feed *feed, int at, struct data *data,
+                             int64_t first, struct err *err);
+
+/* ---- pipe.c: activations to and from neighbouring stages ----------------- */
+struct pipe {
+    void *out[2][SCHEDULE_SENDS];      /* forward, backward */
+    struct comm_ticket sent[2][SCHEDULE_SENDS];
+    int next[2];
+};
+struct train;
+int pipe_open(struct train *t, struct err *err);
+/* One entry's neighbours: where what is received lies (NULL: this is an end),
+ * received by now; and a free place for what is sent (NULL: nothing is). */
+int pipe_begin(struct train *t, const struct sched_entry *e,
+               const struct batch *batch, const void **ret_in, void **ret_out,
+               struct err *err);
+int pipe_end(struct train *t, const struct sched_entry *e,
+             const struct batch *batch, struct err *err);
+/* All that was sent has been received. */
+int pipe_drain(struct train *t, struct err *err);
 
 /* ---- save.c: checkpoints not yet proved healthy -------------------------- */
 #define SAVED_MAX 16
@@ -110,6 +131,7 @@ struct train {
     struct view *views;         /* what it saves */
     struct feed feed;
     struct schedule schedule;
+    struct pipe pipe;
     struct guard guard;
     struct saved saved;         /* rank 0 */
     double *sums;               /* [4] device */
@@ -163,6 +185,10 @@ json_t *resume_state(const struct train *t);
 
 /* ---- step.c -------------------------------------------------------------- */
 int step_run(struct train *t, struct optim_result *ret, struct err *err);
+/* Batch of this rank's micro-batch, of a step whose samples begin at `step`. */
+const struct batch *step_batch(struct train *t, struct data *data,
+                               const struct sched_entry *e, int64_t step,
+                               struct err *err);
 
 /* ---- validate.c ---------------------------------------------------------- */
 int validate_run(struct train *t, double *ret_loss, struct err *err);

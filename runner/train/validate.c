@@ -9,18 +9,26 @@ static int64_t batches_of(const struct train *t)
     return have < t->plan.eval_batches ? have : t->plan.eval_batches;
 }
 
+/* The schedule's forwards, in its order: each keeps its activations no longer
+ * than it takes. */
 static int add_batch(struct train *t, int64_t first, struct err *err)
 {
-    const struct comm_ranks *data = comm_group(t->comm, COMM_DATA);
-    for (int m = 0; m < t->plan.accum; m++) {
-        int64_t at = (int64_t)m * data->size + data->rank;
-        const struct batch *batch = feed_next(
-            &t->feed, t->valid, first + at * t->plan.micro_batch, err);
-        if (!batch || model_forward(t->model, 0, 0, MODEL_EVAL, batch, NULL,
-                                    NULL, t->sums, err) != 0)
+    feed_forget(&t->feed);
+    for (int i = 0; i < t->schedule.n; i++) {
+        struct sched_entry e = t->schedule.entries[i];
+        const void *in;
+        void *out;
+        if (e.what != SCHED_FORWARD)
+            continue;
+        e.slot = 0;
+        const struct batch *batch = step_batch(t, t->valid, &e, first, err);
+        if (!batch || pipe_begin(t, &e, batch, &in, &out, err) != 0 ||
+            model_forward(t->model, e.chunk, e.slot, MODEL_EVAL, batch, in,
+                          out, t->sums, err) != 0 ||
+            pipe_end(t, &e, batch, err) != 0)
             return -1;
     }
-    return 0;
+    return pipe_drain(t, err);
 }
 
 int validate_run(struct train *t, double *ret_loss, struct err *err)

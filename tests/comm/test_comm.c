@@ -12,8 +12,12 @@ static void test_groups(void)
 {
     struct groups g;
     struct err err = ERR_INIT;
+    struct comm_spec cube = {.data = 3, .tensor = 2, .pipeline = 4};
+    struct comm_spec square = {.data = 2, .tensor = 2, .pipeline = 1};
+    struct comm_spec twins = {.data = 2, .tensor = 6, .pipeline = 2,
+                              .twins = 3};
     /* rank 13 of data 3 x tensor 2 x pipeline 4 */
-    ok(!groups_build(&g, 13, 24, 3, 2, 4, &err), "groups of 24 ranks");
+    ok(!groups_build(&g, 13, 24, &cube, &err), "groups of 24 ranks");
     is_int(g.ranks[COMM_WORLD].rank, 13, "place in the world");
     is_int(g.ranks[COMM_TENSOR].world[0], 12, "tensor ranks are neighbours");
     is_int(g.ranks[COMM_TENSOR].rank, 1, "place among them");
@@ -22,6 +26,13 @@ static void test_groups(void)
     is_int(g.ranks[COMM_DATA].world[2], 17, "the last of them");
     is_int(g.ranks[COMM_PIPELINE].world[3], 19, "the last stage");
     is_int(g.ranks[COMM_PIPELINE].rank, 2, "our stage");
+    is_int(g.ranks[COMM_ENDS].size, 1, "which is no end");
+    groups_release(&g);
+    groups_build(&g, 22, 24, &twins, &err);
+    is_int(g.ranks[COMM_ENDS].world[0], 10, "an end: the first stage");
+    is_int(g.ranks[COMM_ENDS].rank, 1, "we are the last one");
+    is_int(g.ranks[COMM_TWINS].world[0], 21, "twins are neighbours");
+    is_int(g.ranks[COMM_TWINS].size, 3, "three of them");
     groups_release(&g);
 
     bool whole = true, apart = true;
@@ -29,7 +40,7 @@ static void test_groups(void)
     int column[24] = {0};
     for (int r = 0; r < 24; r++) {
         struct err e = ERR_INIT;
-        groups_build(&g, r, 24, 3, 2, 4, &e);
+        groups_build(&g, r, 24, &cube, &e);
         for (int k = 0; k < COMM_GROUP_N; k++)
             whole &= g.ranks[k].world[g.ranks[k].rank] == r;
         seen[r] = g.id[COMM_DATA];
@@ -40,7 +51,7 @@ static void test_groups(void)
     }
     ok(whole, "every rank finds itself in each of its groups");
     ok(apart, "two data groups never have the same id");
-    is_int(groups_build(&g, 0, 5, 2, 2, 1, &err), -1, "2 x 2 are not 5 ranks");
+    is_int(groups_build(&g, 0, 5, &square, &err), -1, "2 x 2 are not 5 ranks");
     is_int(err.class, ERR_REQUEST, "which is the user's to change");
 }
 

@@ -321,7 +321,7 @@ static void head_case(struct lab *lab, const struct dims *d)
     void *dx = d->variant & 4 ? NULL : lab_out(lab, N * C, lab->ex.act);
     LAB_RUN(lab, "head_loss", (dx ? 6.0 : 2.0) * N * C * d->V, 0,
             OPS->head_loss(EX, sums, dx, x, &w, dlabel, dmask, scale, z, N,
-                           d->V));
+                           d->V, NULL));
     if (lab->bench)
         return;
     lab_got(lab, "sums", sums, 3, DT_F64);

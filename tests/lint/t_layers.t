@@ -44,7 +44,7 @@ runner/optim:     optim.h
 runner/model:     model.h
 runner/data:      data.h tokenizer.h tokens.h build.h corpus.h learn.h tokens.h
 runner/comm:      comm.h
-runner/plan:      plan.h shape.h batch.h sizes.h
+runner/plan:      plan.h shape.h batch.h sizes.h share.h schedule.h
 runner/journal:   journal.h chronicle.h mlflow.h notice.h
 health:           health.h finding.h
 health/active:

@@ -194,6 +194,7 @@ static void check_buckets(void)
                   &err);
     model_backward(t.model, 0, 0, &t.batch, NULL, NULL, t.sums, 1, on_ready,
                    NULL, &err);
+    model_backward_end(t.model, on_ready, &t, &err);
     is_int(announced, p[n - 1].bucket + 1, "each bucket once");
     ok(in_order, "in order");
     int64_t before = (int64_t)device_arena_used(t.ex.device);

@@ -70,6 +70,7 @@ static void check_box(void)
     struct param *mine = table + (p - table);
     box.offset[0] = 3, box.extent[0] = 4, box.n = 4 * cols;
     box.offset[1] = 2, box.extent[1] = cols - 2, box.n = 4 * (cols - 2);
+    box.cols[0] = (struct view_cols){0, box.offset[1], box.extent[1]};
     *mine = box;
     struct err err = ERR_INIT;
     model_init_weights(t.model, 5, &err);

@@ -13,3 +13,5 @@ tests_plan_test_man_LDADD = $(PLAN_LIBS)
 check_PROGRAMS += tests/plan/test_fuzz
 tests_plan_test_fuzz_LDADD = $(PLAN_LIBS)
 EXTRA_DIST += tests/plan/cases tests/plan/t_templates.t
+check_PROGRAMS += tests/plan/test_schedule
+tests_plan_test_schedule_LDADD = $(PLAN_LIBS)
