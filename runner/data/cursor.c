@@ -43,10 +43,13 @@ static json_t *set_state(const struct data *data, int i, int64_t consumed)
 
 json_t *data_state(const struct data *data, int64_t consumed)
 {
+    pthread_mutex_t *lock = (pthread_mutex_t *)&data->lock;
+    pthread_mutex_lock(lock);
     int64_t raw = windows_raw(&data->skipped, consumed);
     int64_t counts[PLAN_LIST_MAX] = {raw};
     if (data->blend)
         blend_find(data->blend, raw, counts);
+    pthread_mutex_unlock(lock);
     json_t *sets = json_array(), *skipped = json_array();
     for (int i = 0; i < data->sets_n; i++)
         json_array_append_new(sets, set_state(data, i, counts[i]));

@@ -4,10 +4,12 @@
 
 #include <jansson.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "runner/base/err.h"
+#include "runner/data/ahead.h"
 #include "runner/data/blend.h"
 #include "runner/data/order.h"
 #include "runner/data/tokens.h"
@@ -34,6 +36,8 @@ struct data {
     int32_t *sample;       /* [seq_len + 1] scratch */
     int eod;
     bool mask_loss, reset_positions, reset_attention;
+    pthread_mutex_t lock;  /* blend and windows: a reader ahead uses them too */
+    struct ahead *ahead;   /* or NULL */
     char cache[PATH_MAX];  /* folder of the orders' files, or "" */
 };
 

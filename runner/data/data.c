@@ -15,6 +15,9 @@
  * may ask for more: Megatron's surplus. */
 static const double set_surplus = 0.005;
 
+/* Blocks that are read ahead. */
+static const int ahead_depth = 4;
+
 static int open_set(struct data *data, const char *prefix, const char *split,
                     enum data_split which, struct err *err)
 {
@@ -142,6 +145,7 @@ struct data *data_open(const struct plan *plan, enum data_split split,
         err_set(err, "data: out of memory");
         return NULL;
     }
+    pthread_mutex_init(&data->lock, NULL);
     data->wanted_n = samples_n;
     if (take_settings(data, plan, err) || open_sets(data, plan, split, err) ||
         (state && cursor_restore(data, state, err)) || want(data, err)) {
@@ -155,6 +159,7 @@ void data_close(struct data *data)
 {
     if (!data)
         return;
+    ahead_stop(data->ahead);
     for (int i = 0; i < data->sets_n; i++) {
         order_destroy(data->set[i].order);
         tokens_close(data->set[i].tokens);
@@ -162,6 +167,7 @@ void data_close(struct data *data)
     blend_destroy(data->blend);
     free(data->set);
     free(data->sample);
+    pthread_mutex_destroy(&data->lock);
     free(data);
 }
 
@@ -172,34 +178,56 @@ int64_t data_samples(const struct data *data)
 
 int data_skip(struct data *data, int64_t first, int64_t n, struct err *err)
 {
+    if (data->ahead)
+        return err_set(err, "data: samples are skipped before reading ahead");
     return windows_add(&data->skipped, first, n, err) || want(data, err) ? -1
                                                                          : 0;
 }
 
-/* seq_len + 1 tokens of drawn sample i into data->sample. */
-static int read_sample(struct data *data, int64_t i, struct err *err)
+/* seq_len + 1 tokens of drawn sample i. */
+static int read_sample(void *ctx, int64_t i, int32_t *dst, struct err *err)
 {
-    int64_t raw = windows_raw(&data->skipped, i);
-    int64_t counts[PLAN_LIST_MAX] = {raw};
+    struct data *data = ctx;
+    int64_t counts[PLAN_LIST_MAX];
     int set = 0;
+    pthread_mutex_lock(&data->lock);
+    int64_t raw = windows_raw(&data->skipped, i);
+    counts[0] = raw;
+    if (data->blend && i >= 0 && raw < data->raw_n)
+        set = blend_find(data->blend, raw, counts);
+    pthread_mutex_unlock(&data->lock);
     if (i < 0 || raw >= data->raw_n)
         return err_set(err, "data: no sample %" PRId64 ", there are %" PRId64,
                        i, data_samples(data));
-    if (data->blend)
-        set = blend_find(data->blend, raw, counts);
-    return order_read(data->set[set].order, counts[set], data->vocab,
-                      data->sample, err);
+    return order_read(data->set[set].order, counts[set], data->vocab, dst,
+                      err);
+}
+
+int data_read_ahead(struct data *data, int B, int64_t stride, struct err *err)
+{
+    data->ahead = ahead_start(read_sample, data, B, stride, data->seq_len + 1,
+                              ahead_depth, err);
+    return data->ahead ? 0 : -1;
+}
+
+void data_waits(const struct data *data, int64_t *ret_n, double *ret_s)
+{
+    *ret_n = 0;
+    *ret_s = 0;
+    if (data->ahead)
+        ahead_waits(data->ahead, ret_n, ret_s);
 }
 
 /* Positions, loss mask and document ends of one row. A document owns its end
  * token; what follows starts anew. */
-static void mark_row(const struct data *data, struct batch *batch, int b)
+static void mark_row(const struct data *data, const int32_t *sample,
+                     struct batch *batch, int b)
 {
     int T = batch->T;
     int64_t row = (int64_t)b * T;
     int start = 0;
     for (int t = 0; t < T; t++) {
-        bool ends = data->eod >= 0 && data->sample[t] == data->eod;
+        bool ends = data->eod >= 0 && sample[t] == data->eod;
         if (batch->positions)
             batch->positions[row + t] = t - (data->reset_positions ? start
                                                                    : 0);
@@ -225,11 +253,21 @@ static void measure_documents(struct batch *batch)
     }
 }
 
+/* One row out of its sample's first T + 1 tokens. */
+static void fill_row(const struct data *data, const int32_t *sample,
+                     struct batch *batch, int b)
+{
+    size_t row_bytes = (size_t)batch->T * sizeof(int32_t);
+    memcpy(batch->tokens + (int64_t)b * batch->T, sample, row_bytes);
+    memcpy(batch->labels + (int64_t)b * batch->T, sample + 1, row_bytes);
+    mark_row(data, sample, batch, b);
+}
+
 int data_fill(struct data *data, int64_t first, struct batch *batch,
               struct err *err)
 {
-    size_t row_bytes = (size_t)data->seq_len * sizeof(int32_t);
-    if (batch->T != data->seq_len)
+    const int32_t *block = NULL;
+    if (batch->T < 1 || batch->T > data->seq_len)
         return err_set(err, "data: a batch of %d tokens a sequence, the order "
                             "was made for %d", batch->T, data->seq_len);
     if ((data->mask_loss && !batch->loss_mask) ||
@@ -239,13 +277,15 @@ int data_fill(struct data *data, int64_t first, struct batch *batch,
     batch->docs = 0;
     if (batch->cu_seqlens)
         batch->cu_seqlens[0] = 0;
+    if (data->ahead && batch->B == ahead_samples(data->ahead) &&
+        !(block = ahead_take(data->ahead, first, err)))
+        return -1;
     for (int b = 0; b < batch->B; b++) {
-        if (read_sample(data, first + b, err))
+        const int32_t *sample = block ? block + b * (data->seq_len + 1)
+                                      : data->sample;
+        if (!block && read_sample(data, first + b, data->sample, err))
             return -1;
-        memcpy(batch->tokens + (int64_t)b * batch->T, data->sample, row_bytes);
-        memcpy(batch->labels + (int64_t)b * batch->T, data->sample + 1,
-               row_bytes);
-        mark_row(data, batch, b);
+        fill_row(data, sample, batch, b);
     }
     if (!batch->cu_seqlens)
         batch->docs = batch->B;

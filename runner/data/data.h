@@ -29,10 +29,17 @@ struct data *data_open(const struct plan *plan, enum data_split split,
 void data_close(struct data *data);
 int64_t data_samples(const struct data *data); /* drawable; 0: none */
 /* Samples first .. first + batch->B of the order into host buffers that the
- * caller sized for B x T of the plan (cu_seqlens: B * T + 1, or NULL). A token
- * >= V is an error that names file and document. */
+ * caller sized for B x T of the plan (cu_seqlens: B * T + 1, or NULL). A batch
+ * of a smaller T takes the first T tokens of each sample. A token >= V is an
+ * error that names file and document. */
 int data_fill(struct data *data, int64_t first, struct batch *batch,
               struct err *err);
+/* From now on a thread reads ahead for calls of data_fill with B samples that
+ * go on by stride; data_skip comes before. data_waits: how often and how long
+ * such calls found nothing read. */
+int data_read_ahead(struct data *data, int B, int64_t stride,
+                    struct err *err);
+void data_waits(const struct data *data, int64_t *ret_n, double *ret_s);
 /* Cursor for the manifest: order algorithm, seed, index size, consumed samples
  * per data set, skipped windows. Owned by the caller. */
 json_t *data_state(const struct data *data, int64_t consumed);

@@ -1,6 +1,7 @@
 # data: text to tokens, token files, order, batches.
 noinst_LIBRARIES += libkb_data.a
 libkb_data_a_SOURCES = \
+	runner/data/ahead.c runner/data/ahead.h \
 	runner/data/batch_work.c runner/data/batch_work.h \
 	runner/data/blend.c runner/data/blend.h \
 	runner/data/bpe.c runner/data/bpe.h \

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +335,86 @@ static int64_t item_at(enum tokens_dtype dtype, const unsigned char *p)
     }
 }
 
+/* Four at a time, which every processor that we build for can do. */
+typedef int32_t lanes __attribute__((vector_size(16)));
+
+/* The largest token of each lane, and whether one was negative. */
+struct seen {
+    lanes most, sign;
+};
+
+static inline void put_four(struct seen *seen, lanes v, int32_t *dst)
+{
+    lanes more = v > seen->most;
+    seen->most = (v & more) | (seen->most & ~more);
+    seen->sign |= v;
+    memcpy(dst, &v, sizeof v);
+}
+
+/* As many of n stored tokens as can be taken so. */
+static int64_t take_fours(enum tokens_dtype dtype, const unsigned char *p,
+                          int64_t n, struct seen *ret_seen, int32_t *dst)
+{
+    struct seen seen = *ret_seen;
+    int64_t i = 0;
+    lanes v;
+    if (dtype == TOKENS_U16)
+        for (; i + 8 <= n; i += 8) { /* pairs of lanes: low and high halves */
+            memcpy(&v, p + 2 * i, sizeof v);
+            lanes low = v & 0xffff, high = (lanes)((lanes)v >> 16) & 0xffff;
+            put_four(&seen, __builtin_shuffle(low, high, (lanes){0, 4, 1, 5}),
+                     dst + i);
+            put_four(&seen, __builtin_shuffle(low, high, (lanes){2, 6, 3, 7}),
+                     dst + i + 4);
+        }
+    else if (dtype == TOKENS_I32)
+        for (; i + 4 <= n; i += 4) {
+            memcpy(&v, p + 4 * i, sizeof v);
+            put_four(&seen, v, dst + i);
+        }
+    *ret_seen = seen;
+    return i;
+}
+
+/* n stored tokens to dst. False: not all are in [0, vocab); dst is
+ * undefined. */
+static bool take_items(enum tokens_dtype dtype, const unsigned char *p,
+                       int64_t n, int64_t vocab, int32_t *dst)
+{
+    struct seen seen = {0};
+    int64_t i = 0;
+    bool good = true;
+#if __BYTE_ORDER == __LITTLE_ENDIAN
+    i = take_fours(dtype, p, n, &seen, dst);
+    for (int k = 0; i && k < 4; k++)
+        good = good && seen.sign[k] >= 0 && seen.most[k] < vocab;
+#endif
+    for (; i < n; i++) {
+        int64_t id = item_at(dtype, p + i * dtype_bytes[dtype]);
+        good = good && id >= 0 && id < vocab;
+        dst[i] = (int32_t)id;
+    }
+    return good;
+}
+
+/* Which of n stored tokens from `at` of the sequence on is wrong. */
+static int refuse_item(const struct tokens *t, const unsigned char *p,
+                       int64_t n, int64_t vocab, int64_t sequence, int64_t at,
+                       struct err *err)
+{
+    int64_t i = 0, id;
+    while ((id = item_at(t->dtype, p + i * t->item_bytes)) >= 0 &&
+           id < vocab && i < n - 1)
+        i++;
+    return err_set_class(err, ERR_REQUEST,
+                         "data: token %" PRId64 " is outside the vocabulary "
+                         "of %" PRId64 ": '%s.bin': document %" PRId64
+                         ", sequence %" PRId64 ", token %" PRId64
+                         "; was it made with another tokenizer",
+                         id, vocab, t->prefix, tokens_document_of(t, sequence),
+                         sequence, at + i);
+}
+
 int tokens_read(const struct tokens *t, int64_t sequence, int64_t first,
                 int64_t n, int64_t vocab, int32_t *dst, struct err *err)
 {
@@ -351,19 +432,9 @@ int tokens_read(const struct tokens *t, int64_t sequence, int64_t first,
         if (read_bin(t, at + done * t->item_bytes, block,
                      some * t->item_bytes, err))
             return -1;
-        for (int64_t i = 0; i < some; i++) {
-            int64_t id = item_at(t->dtype, block + i * t->item_bytes);
-            if (id < 0 || id >= vocab)
-                return err_set_class(
-                    err, ERR_REQUEST,
-                    "data: token %" PRId64 " is outside the vocabulary of "
-                    "%" PRId64 ": '%s.bin': document %" PRId64
-                    ", sequence %" PRId64 ", token %" PRId64
-                    "; was it made with another tokenizer",
-                    id, vocab, t->prefix, tokens_document_of(t, sequence),
-                    sequence, first + done + i);
-            dst[done + i] = (int32_t)id;
-        }
+        if (!take_items(t->dtype, block, some, vocab, dst + done))
+            return refuse_item(t, block, some, vocab, sequence, first + done,
+                               err);
         done += some;
     }
     return 0;

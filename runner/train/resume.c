@@ -219,6 +219,10 @@ int resume_load(struct train *t, struct err *err)
         rc = -1;
     if (rc == 0 && skip_windows(t, name, err) != 0)
         rc = -1;
+    if (rc >= 0 && data_read_ahead(t->train, t->plan.micro_batch,
+                                   (int64_t)t->plan.micro_batch * t->plan.data,
+                                   err) != 0)
+        rc = -1;
     json_decref(state);
     if (rc < 0)
         return -1;

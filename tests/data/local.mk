@@ -8,8 +8,10 @@ EXTRA_DIST += tests/data/compare_learning.py \
 	tests/data/compare_sentencepiece.py \
 	tests/data/compare_tokenizers.py tests/data/scratch.h \
 	tests/cli/t_data.t tests/cli/t_import.t
-check_PROGRAMS += $(data_tests) tests/data/bench_encode
+check_PROGRAMS += $(data_tests) tests/data/bench_encode \
+	tests/data/bench_loader
 tests_data_bench_encode_LDADD = $(DATA_LIBS)
+tests_data_bench_loader_LDADD = $(DATA_LIBS)
 tests_data_test_bpe_LDADD = $(DATA_LIBS)
 tests_data_test_build_LDADD = $(DATA_LIBS)
 tests_data_test_data_LDADD = $(DATA_LIBS)

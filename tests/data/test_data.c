@@ -79,7 +79,18 @@ static void test_single(void)
     ok(data_fill(d, 11, &batch, &err) == -1, "no sample past the last");
     err = ERR_INIT;
     batch.T = T + 1;
-    ok(data_fill(d, 0, &batch, &err) == -1, "another sequence length");
+    ok(data_fill(d, 0, &batch, &err) == -1, "a longer sequence");
+    struct batch part = batch_of(2);
+    int32_t whole[2 * T];
+    err = ERR_INIT;
+    data_fill(d, 4, &part, &err);
+    memcpy(whole, part.tokens, sizeof whole);
+    part.T = T - 1;
+    ok(!data_fill(d, 4, &part, &err) &&
+           !memcmp(part.tokens, whole, (T - 1) * sizeof *whole) &&
+           !memcmp(part.tokens + T - 1, whole + T, (T - 1) * sizeof *whole) &&
+           part.cu_seqlens[2] == 2 * (T - 1),
+       "a shorter one: the first tokens of each sample");
     data_close(d);
 
     err = ERR_INIT;
@@ -92,6 +103,42 @@ static void test_single(void)
     }
     ok(failed && strstr(err.msg, "document 4"),
        "a token >= V names the document");
+    data_close(d);
+}
+
+/* Rank 1 of 3 with micro-batches of 2, then one that jumps about. */
+static void test_ahead(void)
+{
+    static const int64_t jumps[] = {2, 8, 14, 1, 7, 0, 19, 6, 12, 18};
+    struct err err = ERR_INIT;
+    struct plan plan = plan_of(scratch("a"), NULL);
+    struct data *d = data_open(&plan, DATA_TRAIN, 20, NULL, &err);
+    struct data *ahead = data_open(&plan, DATA_TRAIN, 20, NULL, &err);
+    int same = d && ahead && !data_read_ahead(ahead, 2, 6, &err);
+    int32_t want[2 * T];
+    for (size_t i = 0; same && i < sizeof jumps / sizeof *jumps; i++) {
+        struct batch batch = batch_of(2);
+        int rc = data_fill(d, jumps[i], &batch, &err);
+        memcpy(want, batch.tokens, sizeof want);
+        batch = batch_of(2);
+        err = ERR_INIT;
+        same = rc == data_fill(ahead, jumps[i], &batch, &err) &&
+               (rc || !memcmp(want, batch.tokens, sizeof want));
+    }
+    ok(same, "read ahead: the same batches");
+    struct batch batch = batch_of(1);
+    int64_t n;
+    double wait_s;
+    data_waits(ahead, &n, &wait_s);
+    ok(n >= 0 && n < 8 && wait_s < 5, "%d waits", (int)n);
+    err = ERR_INIT;
+    ok(data_skip(ahead, 3, 1, &err) == -1, "no skipping then");
+    ok(!data_fill(ahead, 3, &batch, &err), "another batch size is read now");
+    batch = batch_of(2);
+    err = ERR_INIT;
+    ok(data_fill(ahead, 100, &batch, &err) == -1 &&
+           strstr(err.msg, "no sample"), "past the end is told");
+    data_close(ahead);
     data_close(d);
 }
 
@@ -301,6 +348,7 @@ static void test_eod(void)
 int main(void)
 {
     test_single();
+    test_ahead();
     test_state();
     test_skip();
     test_windows();
