@@ -25,6 +25,7 @@ void site_init(struct site *site)
     site->disk_free_bytes = -1;
     site->slurmd_timeout_s = site->requeue_delay_s = -1;
     site->max_batch_requeue = site->job_requeue = site->kill_wait_s = -1;
+    site->plugin_required = site->plugin_missing = -1;
 }
 
 /* ---- The job's environment ---------------------------------------------- */

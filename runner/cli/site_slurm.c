@@ -20,6 +20,7 @@ enum { SLURMD_TIMEOUT = 300, KILL_WAIT = 30, JOB_REQUEUE = 1,
 struct slurm_conf {
     struct site *site;
     int cred_expire, lines_n;
+    char plugstack[PATH_MAX]; /* "" not named: beside slurm.conf */
 };
 
 /* "AuthInfo=socket=/x,cred_expire=5" */
@@ -44,6 +45,8 @@ static void take_line(struct slurm_conf *conf, const char *key,
     };
     if (!strcasecmp(key, "AuthInfo"))
         take_auth_info(conf, value);
+    if (!strcasecmp(key, "PlugStackConfig"))
+        str_copy(conf->plugstack, sizeof conf->plugstack, value);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcasecmp(key, rows[i].key))
             *rows[i].to = atoi(value);
@@ -81,12 +84,42 @@ static void read_file(struct slurm_conf *conf, const char *path, int depth)
         fclose(f);
 }
 
+/* ---- plugstack.conf ----------------------------------------------------- */
+
+/* A file of `optional|required PATH WORDS...`; includes are not followed. */
+static void read_plugstack(struct site *site, const char *path)
+{
+    char line[4096], word[32], plugin[PATH_MAX];
+    FILE *f = fopen(path, "re");
+    for (int n = 0; f && n < LINES_MAX && fgets(line, sizeof line, f); n++) {
+        line[strcspn(line, "#\n")] = 0;
+        if (sscanf(line, " %31s %4095s", word, plugin) != 2 ||
+            !strstr(plugin, "spank_koboshi.so"))
+            continue;
+        site->plugin_required = !strcasecmp(word, "required");
+        site->plugin_missing = plugin[0] == '/' && !file_exists(plugin);
+    }
+    if (f)
+        fclose(f);
+}
+
+static void find_plugstack(struct slurm_conf *conf, const char *slurm_conf)
+{
+    const char *slash = strrchr(slurm_conf, '/');
+    if (!conf->plugstack[0] &&
+        snprintf(conf->plugstack, sizeof conf->plugstack, "%.*splugstack.conf",
+                 slash ? (int)(slash - slurm_conf) + 1 : 0, slurm_conf) >=
+            (int)sizeof conf->plugstack)
+        return;
+    read_plugstack(conf->site, conf->plugstack);
+}
+
 void site_read_slurm_conf(struct site *site, const char *path)
 {
     static const char *const usual[] = {"/etc/slurm/slurm.conf",
                                         "/run/slurm/conf/slurm.conf",
                                         "/etc/slurm-llnl/slurm.conf"};
-    struct slurm_conf conf = {site, CRED_EXPIRE, 0};
+    struct slurm_conf conf = {site, CRED_EXPIRE, 0, ""};
     for (size_t i = 0; !path && i < sizeof usual / sizeof *usual; i++)
         if (file_exists(usual[i]))
             path = usual[i];
@@ -97,4 +130,5 @@ void site_read_slurm_conf(struct site *site, const char *path)
     site->job_requeue = JOB_REQUEUE;
     read_file(&conf, path, 0);
     site->requeue_delay_s = conf.cred_expire + 1;
+    find_plugstack(&conf, path);
 }

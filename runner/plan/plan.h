@@ -71,6 +71,8 @@ struct site {
     /* Slurm's settings, -1 unknown: those that would defeat recovery. */
     int slurmd_timeout_s, requeue_delay_s, max_batch_requeue, job_requeue;
     int kill_wait_s;
+    int plugin_required;   /* plugstack.conf names the plugin `required` */
+    int plugin_missing;    /* ... and a file that is not there */
 };
 
 /* In the device's arena; beside it on the device; in the host's memory. */

@@ -74,6 +74,14 @@ static void check_slurm(struct making *m)
     if (s->requeue_delay_s > 300)
         warn(m, NULL, "a requeued job waits %d s before it starts again; ask "
              "for AuthInfo=cred_expire=60 in slurm.conf", s->requeue_delay_s);
+    if (s->plugin_required > 0)
+        warn(m, NULL, "plugstack.conf names spank_koboshi.so required: if the "
+             "file is missing on one node, no job of anybody starts there; "
+             "ask for 'optional' instead");
+    if (s->plugin_missing > 0)
+        warn(m, NULL, "plugstack.conf names a spank_koboshi.so that is not "
+             "there: nodes without it have no health gate and wire no ranks; "
+             "ask for the same installation on every node");
     if (s->kill_wait_s >= 0 && s->kill_wait_s < 10)
         warn(m, NULL, "KillWait=%d: too short to save at the end of a job; "
              "the run saves before its time limit, but not when it is "

@@ -105,14 +105,13 @@ static void end_watchers(struct sup *sup)
 
 /* ---- Requeue ------------------------------------------------------------ */
 
-/* What is excluded already (the user's own too: an update replaces all), and
- * the nodes that this job found bad. */
-static char *exclude_list(const struct sup *sup, const char *node, int *ret_n)
+/* What is excluded already (an update replaces all), and the nodes that were
+ * found bad in this start of the job. */
+static char *list_with(const struct sup *sup, const char *already,
+                       const char *node)
 {
     char **names = NULL;
-    int have = sup->job.exclude[0]
-                   ? ctl_expand(sup->job.exclude, &names, NULL)
-                   : 0;
+    int have = *already ? ctl_expand(already, &names, NULL) : 0;
     const char **all =
         calloc((size_t)(have > 0 ? have : 0) + EXCLUDE_MAX + 1, sizeof *all);
     int n = 0, ours = 0;
@@ -125,19 +124,34 @@ static char *exclude_list(const struct sup *sup, const char *node, int *ret_n)
             ++ours)
             all[n++] = sup->nodes[i].name;
     char *list = all && n ? ctl_compress(all, n) : NULL;
-    *ret_n = n;
     free(all);
     ctl_names_free(names);
     return list;
 }
 
+static bool starves(const struct sup *sup, const char *list)
+{
+    int left = 0;
+    return list && !ctl_nodes_left((uint32_t)sup->facts.job, list, &left,
+                                   NULL) &&
+           left < sup->nodes_n;
+}
+
+/* Should too few nodes be left, those that were found bad in earlier starts
+ * are forgiven: they may be mended, and each start looks at its nodes. */
+static char *exclude_list(const struct sup *sup, const char *node)
+{
+    char *list = list_with(sup, sup->job.exclude, node);
+    if (!starves(sup, list))
+        return list;
+    free(list);
+    return list_with(sup, sup->facts.user_exclude, node);
+}
+
 bool act_would_starve(const struct sup *sup, const struct diagnosis *d)
 {
-    int n, left = 0;
-    char *list = exclude_list(sup, d->node, &n);
-    bool starve = list && !ctl_nodes_left((uint32_t)sup->facts.job, list,
-                                          &left, NULL) &&
-                  left < sup->nodes_n;
+    char *list = exclude_list(sup, d->node);
+    bool starve = starves(sup, list);
     free(list);
     return starve;
 }
@@ -178,12 +192,11 @@ static int requeue_patiently(struct sup *sup, struct err *err)
 
 static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
 {
-    int n;
     if (requeued_already(sup)) {
         story_say(sup, "the job was requeued already, not by this supervisor");
         return 0;
     }
-    char *list = exclude_list(sup, d->node, &n);
+    char *list = exclude_list(sup, d->node);
     story_event(sup, KB_EV_REQUEUE,
                 json_pack("{s:s}", "exclude", list ? list : ""));
     story_say(sup, "requeues the job%s%s", list ? " without " : "",

@@ -217,13 +217,16 @@ static void judge_orphans(struct sup *sup)
     }
 }
 
-/* Nodes that an attempt of this job found bad, should the exclusion that we
- * asked Slurm for have been lost. */
+/* Nodes that an attempt of this start of the job found bad, or the last one
+ * before it, should the exclusion that we asked Slurm for have been lost.
+ * Older ones may have been forgiven. */
 static void bar_known_bad(struct sup *sup)
 {
     for (int i = 0; i < sup->history.n; i++) {
         const struct past_attempt *p = &sup->history.past[i];
-        int k = p->node_out && p->job == (uint32_t)sup->facts.job
+        bool recent = p->restart_count == sup->job.restart_count ||
+                      p->number == sup->history.newest;
+        int k = p->node_out && recent && p->job == (uint32_t)sup->facts.job
                     ? node_index(sup, p->node)
                     : -1;
         if (k < 0)

@@ -159,6 +159,15 @@ static void test_slurm_conf(void)
     is_int(site.requeue_delay_s, 6, "the requeue delay");
     is_int(site.kill_wait_s, 7, "an included file");
     is_int(site.max_batch_requeue, -1, "what is not there is unknown");
+    is_int(site.plugin_required, -1, "no plugstack.conf beside it");
+    static const char stack[] = "# required /x/spank_koboshi.so\n"
+                                "optional /x/other.so\n"
+                                "required /x/spank_koboshi.so bindir=/x\n";
+    put("plugstack.conf", stack, strlen(stack));
+    site_init(&site);
+    site_read_slurm_conf(&site, in_dir("slurm.conf"));
+    is_int(site.plugin_required, 1, "a required plugin");
+    is_int(site.plugin_missing, 1, "that is not there");
     site_init(&site);
     site_read_slurm_conf(&site, in_dir("no.conf"));
     is_int(site.slurmd_timeout_s, -1, "no file: all unknown");

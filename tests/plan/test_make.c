@@ -25,6 +25,7 @@ static const struct {
     NUMBER(run_dir_writable), NUMBER(run_dir_known), NUMBER(array_job),
     NUMBER(slurmd_timeout_s), NUMBER(requeue_delay_s),
     NUMBER(max_batch_requeue), NUMBER(job_requeue), NUMBER(kill_wait_s),
+    NUMBER(plugin_required), NUMBER(plugin_missing),
 #undef NUMBER
     {"time_limit_s", offsetof(struct site, time_limit_s), 0},
 };

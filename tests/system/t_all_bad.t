@@ -1,7 +1,6 @@
 #!/bin/bash
 # Every node is bad: the job says so and ends instead of waiting for nodes that
 # it has excluded itself.
-# long: some requeues
 . "$(dirname "$0")/run.sh"
 fake=$CLUSTER_BUILD/tests/system/all-bad-fake
 mkdir -p "$fake"
