@@ -38,7 +38,8 @@ static const char *const patterns[] = {
     "/sys/class/infiniband/*/ports/*/link_layer",
     "/sys/class/infiniband/*/ports/*/state",
     "/sys/class/infiniband/*/ports/*/rate",
-    "/sys/class/infiniband/*/ports/*/counters/link_downed",
+    "/sys/class/infiniband/*/ports/*/counters/*",
+    "/sys/class/infiniband/*/ports/*/hw_counters/*",
 };
 
 static const struct source live = {.root = "/"};
@@ -124,8 +125,12 @@ static int write_gpus(const char *dir, const char *nvml, struct err *err)
     static struct gpus gpus;
     char full[PATH_MAX];
     struct sbuf out = SBUF_INIT;
-    if (nvml_read(nvml, &gpus, NULL, NULL, NULL))
+    int code;
+    struct nvml *driver = nvml_open(nvml, NULL, &code, NULL);
+    if (!driver)
         return 0;
+    nvml_read(driver, true, -1, &gpus);
+    nvml_close(driver);
     gpus_write(&gpus, &out);
     int rc = out.failed ? err_set(err, "health: out of memory")
                         : file_join(full, sizeof full, dir, "gpus", err);

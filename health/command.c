@@ -2,6 +2,7 @@
  * see health.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "health/capture.h"
 #include "health/compare.h"
@@ -32,6 +33,11 @@ enum {
     FLAG_VERDICT,
     FLAG_KLOG_AFTER,
     FLAG_SLOW,
+    FLAG_HISTORY,
+    FLAG_JOB,
+    FLAG_SUSPECT,
+    FLAG_LENT,
+    FLAG_WATCH,
     FLAG_HELP,
     FLAG_N
 };
@@ -70,12 +76,32 @@ static const struct flag flags[FLAG_N] = {
                          "leave out kernel log lines up to this uptime"},
     [FLAG_SLOW] = {"--patience", "FACTOR",
                    "multiply the probes' deadlines (1)"},
+    [FLAG_HISTORY] = {"--history", "FILE",
+                      "remember counters in FILE, and say what grew"},
+    [FLAG_JOB] = {"--job", "NUMBER",
+                  "with --history: how this job went here"},
+    [FLAG_SUSPECT] = {"--suspect", "CODE,...",
+                      "with --job: what the job itself suspected"},
+    [FLAG_LENT] = {"--lent", "N", "GPUs that Slurm lends to the job here"},
+    [FLAG_WATCH] = {"--watch", "SECONDS",
+                    "look until TERM comes; each finding once, as JSON"},
     [FLAG_HELP] = {"--help", NULL, "this text"},
 };
+
+/* A whole number into *ret. */
+static int set_number(const char *name, const char *value, int64_t max,
+                      int64_t *ret, struct err *err)
+{
+    if (!str_to_i64(value, ret) && *ret >= 0 && *ret <= max)
+        return 0;
+    return err_set_class(err, ERR_REQUEST, "%s: not a number up to %lld: '%s'",
+                         name, (long long)max, value);
+}
 
 static int set_flag(struct health_options *o, int flag, const char *value,
                     struct err *err)
 {
+    int64_t number;
     switch (flag) {
     case FLAG_JSON:
         o->json = true;
@@ -139,6 +165,30 @@ static int set_flag(struct health_options *o, int flag, const char *value,
                                  "--patience: not a number up to 1000: '%s'",
                                  value);
         break;
+    case FLAG_HISTORY:
+        o->request.history = value;
+        break;
+    case FLAG_JOB:
+        if (set_number("--job", value, UINT32_MAX, &number, err))
+            return -1;
+        o->request.job = (long)number;
+        break;
+    case FLAG_SUSPECT:
+        o->request.suspicions = value;
+        break;
+    case FLAG_LENT:
+        if (set_number("--lent", value, 1024, &number, err))
+            return -1;
+        o->request.lent = (int)number;
+        break;
+    case FLAG_WATCH:
+        if (str_to_double(value, &o->request.watch_s) ||
+            !(o->request.watch_s >= 0.1) || o->request.watch_s > 86400)
+            return err_set_class(err, ERR_REQUEST,
+                                 "--watch: not a time of 0.1 to 86400 "
+                                 "seconds: '%s'", value);
+        o->watch = true;
+        break;
     case FLAG_HELP:
         o->help = true;
     }
@@ -173,7 +223,7 @@ static int find_flag(int argc, char **argv, int *at, const char **ret_value,
 int health_parse(int argc, char **argv, struct health_options *ret,
                  struct err *err)
 {
-    struct health_options o = {0};
+    struct health_options o = {.request.lent = -1};
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
         int flag = find_flag(argc, argv, &i, &value, err);
@@ -192,6 +242,8 @@ int health_parse(int argc, char **argv, struct health_options *ret,
     if (o.request.root && o.request.user)
         return err_set_class(err, ERR_REQUEST,
                              "--user: not for a recorded host");
+    if (o.request.job && !o.request.history)
+        return err_set_class(err, ERR_REQUEST, "--job: only with --history");
     *ret = o;
     return 0;
 }
@@ -234,6 +286,10 @@ int health_run(const struct health_options *options, struct sbuf *out,
     if (options->compare) {
         *ret_code = HEALTH_EXIT_FIT;
         return compare_reports(options->compare, options->compare_n, out, err);
+    }
+    if (options->watch) {
+        *ret_code = HEALTH_EXIT_FIT;
+        return health_watch(&options->request, STDOUT_FILENO, err);
     }
     struct health_report *report = malloc(sizeof *report);
     if (!report)

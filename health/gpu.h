@@ -8,6 +8,7 @@
 #ifndef KB_HEALTH_GPU_H
 #define KB_HEALTH_GPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runner/base/err.h"
@@ -48,6 +49,7 @@ enum gpu_value {
     GPU_NVLINKS_N,       /* links that the GPU has */
     GPU_NVLINK_ERRORS_N, /* replays and recoveries of all links */
     GPU_NVLINK_MB_PER_S, /* of each active link */
+    GPU_NVLINK_CRC_N,    /* repaired errors of all links */
     GPU_FABRIC_STATE,    /* 0 none 1 not started 2 in progress 3 completed */
     GPU_FABRIC_STATUS,   /* 0: joined */
     GPU_PERSISTENCE,
@@ -55,6 +57,10 @@ enum gpu_value {
     GPU_MIG,
     GPU_MEMORY_USED,
     GPU_PROCESSES,
+    GPU_ECC_MODE,        /* 1: on */
+    GPU_SLOWED_HEAT_US,  /* time of slowed clocks since the driver's load */
+    GPU_SLOWED_BOARD_US,
+    GPU_INFOROM_BAD,     /* 1: its check fails; asked only when full */
     GPU_VALUE_N
 };
 extern const char *const gpu_value_names[GPU_VALUE_N];
@@ -90,11 +96,34 @@ void gpus_write(const struct gpus *gpus, struct sbuf *out);
 /* Lines that are none of a record are an error. */
 int gpus_parse(const char *text, struct gpus *ret, struct err *err);
 
-/* Ask the driver through its library: `path`, or by its usual name if NULL.
- * 0; -1 with err: there is no library or driver. Before each call `at` is told
- * which, so that somebody knows it when the call never comes back. */
-int nvml_read(const char *path, struct gpus *ret,
-              void (*at)(void *arg, const char *call, int gpu), void *arg,
-              struct err *err);
+/* ---- The driver, asked through its library ----------------------------- */
+
+/* Before each call the teller is told which, so that somebody knows it when
+ * the call never comes back. */
+struct nvml_teller {
+    void (*at)(void *arg, const char *call, int gpu);
+    void *arg;
+};
+
+struct nvml;
+
+/* `path`, or by its usual name if NULL. NULL with err: there is no library or
+ * driver; *ret_code is what the driver said, 0 if it was not asked. */
+struct nvml *nvml_open(const char *path, const struct nvml_teller *teller,
+                       int *ret_code, struct err *err);
+/* All values, or those of GPU `only` if it is not negative. `full`: what takes
+ * longer, too. */
+void nvml_read(struct nvml *nvml, bool full, int only, struct gpus *ret);
+void nvml_close(struct nvml *nvml);
+
+/* Xids as they come. 0; -1: this driver has no events. */
+int nvml_listen(struct nvml *nvml);
+struct nvml_xid {
+    int gpu; /* index; -1: a GPU that is not known */
+    int xid;
+};
+/* Waits at most timeout_ms. 1: *ret set; 0: nothing came; -1: the driver does
+ * not tell events any more. */
+int nvml_wait(struct nvml *nvml, int timeout_ms, struct nvml_xid *ret);
 
 #endif

@@ -37,6 +37,7 @@ const char *const gpu_value_names[GPU_VALUE_N] = {
     [GPU_NVLINKS_N] = "nvlinks",
     [GPU_NVLINK_ERRORS_N] = "nvlink_errors",
     [GPU_NVLINK_MB_PER_S] = "nvlink_mb_per_s",
+    [GPU_NVLINK_CRC_N] = "nvlink_crc",
     [GPU_FABRIC_STATE] = "fabric_state",
     [GPU_FABRIC_STATUS] = "fabric_status",
     [GPU_PERSISTENCE] = "persistence",
@@ -44,6 +45,10 @@ const char *const gpu_value_names[GPU_VALUE_N] = {
     [GPU_MIG] = "mig",
     [GPU_MEMORY_USED] = "memory_used",
     [GPU_PROCESSES] = "processes",
+    [GPU_ECC_MODE] = "ecc_mode",
+    [GPU_SLOWED_HEAT_US] = "slowed_heat_us",
+    [GPU_SLOWED_BOARD_US] = "slowed_board_us",
+    [GPU_INFOROM_BAD] = "inforom_bad",
 };
 
 /* The texts of a GPU, by name. */

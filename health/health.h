@@ -18,6 +18,7 @@
 #define HEALTH_NOTES_MAX 64
 #define HEALTH_FIGURES_MAX 512
 #define HEALTH_PROBES_MAX 32
+#define HEALTH_GPUS_MAX 32
 
 struct health_request {
     const char *root;    /* "/" or a recorded host's folder */
@@ -32,6 +33,13 @@ struct health_request {
     double klog_after_s; /* lines of the kernel log up to this uptime are
                             settled: somebody acted on them; 0: none */
     double slow_s;       /* deadlines of probes times this; 0: 1 */
+    const char *history; /* file to remember counters in; NULL: none */
+    long job;            /* that ends here, for the history; 0: none */
+    const char *suspicions; /* of that job: codes with commas, or NULL */
+    int lent;            /* GPUs that Slurm lends to the job; -1: not known */
+    /* CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NULL: not set. */
+    const char *cuda_visible, *cuda_order;
+    double watch_s;      /* health_watch: between two rounds */
 };
 
 enum health_status {
@@ -62,6 +70,14 @@ struct health_figure {
     double value;
 };
 
+/* One GPU by all its names. */
+struct health_gpu {
+    int index;    /* of NVML */
+    int64_t minor; /* of /dev/nvidiaMINOR; -1: not known */
+    int cuda;     /* ordinal for the job; -1: not visible or not known */
+    char uuid[96], pci[32], name[96];
+};
+
 struct health_report {
     char host[256];
     double time_s;       /* wall clock when it was begun */
@@ -76,18 +92,26 @@ struct health_report {
     int figure_n;
     struct health_probe probe[HEALTH_PROBES_MAX];
     int probe_n;
+    struct health_gpu gpu[HEALTH_GPUS_MAX];
+    int gpu_n;
 };
 
 /* Large: the caller allocates the report. -1: the request is wrong (class
  * ERR_REQUEST) or no child could be made. */
 int health_look(const struct health_request *request,
                 struct health_report *ret, struct err *err);
+/* Looks again and again, and writes each finding once, as it comes, to fd as a
+ * line of JSON: driver's events and kernel log at once, probes each watch_s
+ * seconds. Until SIGTERM, or nobody reads. */
+int health_watch(const struct health_request *request, int fd,
+                 struct err *err);
 /* enum health_exit for it. */
 int health_exit_code(const struct health_report *report);
 /* "ok", or the verdict's name. */
 const char *health_verdict(const struct health_report *report);
 /* For machines (koboshi-health(8) has the schema); NULL: out of memory. */
 json_t *health_json(const struct health_report *report);
+json_t *health_finding_json(const struct finding *finding);
 /* For Prometheus's text files. */
 void health_prometheus(const struct health_report *report, struct sbuf *out);
 /* For people: what is wrong first, the advice under it. */
@@ -101,6 +125,7 @@ struct health_options {
     const char *const *compare; /* reports to compare, or NULL */
     int compare_n;
     bool prometheus;
+    bool watch;
 };
 /* argv[0] is not looked at; strings are borrowed from argv. */
 int health_parse(int argc, char **argv, struct health_options *ret,

@@ -21,4 +21,19 @@ int klog_parse(const char *line, size_t bytes, struct klog_line *ret);
 int klog_read(const struct source *source,
               void (*see)(const struct klog_line *line, void *arg), void *arg);
 
+
+/* New lines as they come. */
+struct klog_follow {
+    int fd;
+    bool is_file; /* the stand-in: looked at again and again */
+    char part[KLOG_LINE_BYTES];
+    size_t part_n;
+};
+/* From the log's end; 0, or -1 with errno. */
+int klog_follow_open(const struct source *source, struct klog_follow *ret);
+/* Waits for lines, at most timeout_s. How many came, or -1. */
+int klog_follow_wait(struct klog_follow *follow, double timeout_s,
+                     void (*see)(const struct klog_line *line, void *arg),
+                     void *arg);
+
 #endif

@@ -7,18 +7,24 @@ libkb_health_a_SOURCES = \
 	health/catalog.c health/catalog.h \
 	health/compare.c health/compare.h \
 	health/command.c health/health.h \
+	health/child.c health/child.h \
+	health/history.c health/history.h \
 	health/finding.c health/finding.h \
 	health/gpu.h health/gpu_record.c \
 	health/gpu_model.c health/gpu_model.h \
 	health/klog.c health/klog.h \
+	health/klog_judge.c health/klog_judge.h \
 	health/look.c \
+	health/look_history.c health/look_history.h \
 	health/pairs.c health/pairs.h \
+	health/watch.c \
 	health/probe.h health/probes.c \
 	health/probe_active.c \
 	health/probe_cpu.c \
 	health/probe_disk.c \
 	health/nvml.c health/nvml_abi.h \
-	health/probe_gpu.c \
+	health/probe_gpu.c health/probe_gpu.h \
+	health/gpu_names.c health/gpu_rules.c \
 	health/probe_klog.c \
 	health/probe_limits.c \
 	health/probe_load.c \
@@ -26,12 +32,12 @@ libkb_health_a_SOURCES = \
 	health/probe_net.c \
 	health/probe_time.c \
 	health/probe_user.c \
-	health/report.c \
+	health/report.c health/report.h \
 	health/site.c health/site.h \
 	health/source.c health/source.h \
 	health/xid.c health/xid.h
 libkb_health_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-HEALTH_LIBS = libkb_health.a $(BASE_LIBS)
+HEALTH_LIBS = libkb_health.a $(BASE_LIBS) -lm -ldl
 
 bin_PROGRAMS += koboshi-health
 koboshi_health_SOURCES = health/main_koboshi_health.c

@@ -2,6 +2,7 @@
  * it means. Run by prolog and epilog, the node watcher, cron, Slurm's
  * HealthCheckProgram (with nothing in its environment) and people. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "health/health.h"
@@ -19,6 +20,8 @@ int main(int argc, char **argv)
         log_error("%s", err.msg);
         return HEALTH_EXIT_USAGE;
     }
+    options.request.cuda_visible = getenv("CUDA_VISIBLE_DEVICES");
+    options.request.cuda_order = getenv("CUDA_DEVICE_ORDER");
     if (options.help) {
         health_help("koboshi-health", &out);
         code = HEALTH_EXIT_FIT;

@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "health/gpu.h"
@@ -16,19 +17,22 @@ struct nvml {
 #define MEMBER(name, symbol, older, args) int (*name) args;
     NVML_FUNCTIONS(MEMBER)
 #undef MEMBER
-    struct gpus *gpus;
-    int gpu; /* that is asked now; -1: the node */
-    void (*at)(void *arg, const char *call, int gpu);
-    void *arg;
+    void *library;
+    struct gpus *gpus; /* that are read now; NULL: none */
+    int gpu;           /* that is asked now; -1: the node */
+    struct nvml_teller teller;
+    nvml_event_set events;
+    nvml_device device[GPUS_MAX]; /* as they registered for events */
 };
 
-static void load(struct nvml *nvml, void *library)
+static void load(struct nvml *nvml)
 {
     /* dlsym gives a data pointer; POSIX wants it to be assigned this way. */
 #define LOAD(name, symbol, older, args)                                        \
-    *(void **)(void *)&nvml->name = dlsym(library, symbol);                    \
+    *(void **)(void *)&nvml->name = dlsym(nvml->library, symbol);              \
     if (!nvml->name && (older))                                                \
-        *(void **)(void *)&nvml->name = dlsym(library, (older) ? (older) : "");
+        *(void **)(void *)&nvml->name =                                        \
+            dlsym(nvml->library, (older) ? (older) : "");
     NVML_FUNCTIONS(LOAD)
 #undef LOAD
 }
@@ -46,6 +50,8 @@ static bool answered(struct nvml *nvml, const char *call, int code)
     for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
         if (code == not_here[i])
             return false;
+    if (!gpus)
+        return false;
     if (nvml->gpu >= 0 && (code == NVML_GPU_LOST ||
                            code == NVML_RESET_REQUIRED)) {
         gpus->gpu[nvml->gpu].value[GPU_LOST] = code == NVML_GPU_LOST ? 1 : 2;
@@ -65,14 +71,14 @@ static bool answered(struct nvml *nvml, const char *call, int code)
 
 static bool is_lost(const struct nvml *nvml)
 {
-    return nvml->gpu >= 0 &&
+    return nvml->gpu >= 0 && nvml->gpus &&
            nvml->gpus->gpu[nvml->gpu].value[GPU_LOST] != GPU_UNKNOWN;
 }
 
 static bool before(struct nvml *nvml, const char *call)
 {
-    if (nvml->at)
-        nvml->at(nvml->arg, call, nvml->gpu);
+    if (nvml->teller.at)
+        nvml->teller.at(nvml->teller.arg, call, nvml->gpu);
     return true;
 }
 
@@ -127,11 +133,13 @@ static void read_memory_errors(struct nvml *nvml, nvml_device d,
         gpu->value[GPU_REMAP_IS_PENDING] = c;
         gpu->value[GPU_REMAP_HAS_FAILED] = e;
     }
+    if (ASK(retired_pending, d, &a))
+        gpu->value[GPU_RETIRED_PENDING] = a;
     struct nvml_banks banks;
     if (ASK(banks, d, &banks))
         gpu->value[GPU_BANKS_FULL] = banks.none;
-    if (ASK(retired_pending, d, &a))
-        gpu->value[GPU_RETIRED_PENDING] = a;
+    if (ASK(ecc_mode, d, &a, &b))
+        gpu->value[GPU_ECC_MODE] = a;
 }
 
 /* With no room given the number of pages comes back with "too small". */
@@ -158,13 +166,21 @@ static void read_processes(struct nvml *nvml, nvml_device d, struct gpu *gpu)
         gpu->value[GPU_PROCESSES] = n;
 }
 
-static void read_field(struct nvml *nvml, nvml_device d, struct gpu *gpu,
-                       unsigned which, enum gpu_value value)
+static int read_field(struct nvml *nvml, nvml_device d, unsigned which,
+                      int64_t *ret)
 {
     struct nvml_field field = {.field = which};
-    if (ASK(fields, d, 1, &field) && field.code == NVML_OK)
-        gpu->value[value] = field.type == 1 ? (int64_t)field.value.u
-                                            : (int64_t)field.value.ull;
+    if (!ASK(fields, d, 1, &field) || field.code != NVML_OK)
+        return -1;
+    *ret = field.type == 1 ? (int64_t)field.value.u
+                           : (int64_t)field.value.ull;
+    return 0;
+}
+
+static void read_recovery(struct nvml *nvml, nvml_device d, struct gpu *gpu)
+{
+    read_field(nvml, d, NVML_FIELD_RECOVERY_ACTION,
+               &gpu->value[GPU_RECOVERY_ACTION]);
 }
 
 static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
@@ -193,6 +209,11 @@ static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
         value[GPU_TEMPERATURE] = u;
     if (ASK(threshold, d, NVML_THRESHOLD_SLOWDOWN, &u))
         value[GPU_TEMPERATURE_SLOWDOWN] = u;
+    struct nvml_violation slow;
+    if (ASK(violation, d, NVML_VIOLATION_THERMAL, &slow))
+        value[GPU_SLOWED_HEAT_US] = (int64_t)(slow.violation_ns / 1000);
+    if (ASK(violation, d, NVML_VIOLATION_BOARD, &slow))
+        value[GPU_SLOWED_BOARD_US] = (int64_t)(slow.violation_ns / 1000);
     if (ASK(mig, d, &u, &other))
         value[GPU_MIG] = u;
     if (ASK(memory_2, d, &memory))
@@ -201,30 +222,50 @@ static void read_numbers(struct nvml *nvml, nvml_device d, struct gpu *gpu)
         value[GPU_MEMORY_USED] = (int64_t)older.used;
 }
 
+/* Errors of all links: of each link, or of newer drivers the sum. */
+static void read_link_errors(struct nvml *nvml, nvml_device d, int64_t links,
+                             struct gpu *gpu)
+{
+    int64_t errors = 0, crc = 0, more = 0;
+    int known = 0;
+    for (unsigned i = 0; i < links; i++) {
+        unsigned long long n;
+        if (ASK(link_errors, d, i, NVML_LINK_REPLAY, &n) && ++known)
+            errors += (int64_t)n;
+        if (ASK(link_errors, d, i, NVML_LINK_RECOVERY, &n))
+            errors += (int64_t)n;
+        if (ASK(link_errors, d, i, NVML_LINK_CRC, &n))
+            crc += (int64_t)n;
+    }
+    if (!known) {
+        if (read_field(nvml, d, NVML_FIELD_LINK_REPLAY_TOTAL, &errors))
+            return;
+        read_field(nvml, d, NVML_FIELD_LINK_RECOVERY_TOTAL, &more);
+        read_field(nvml, d, NVML_FIELD_LINK_CRC_TOTAL, &crc);
+    }
+    gpu->value[GPU_NVLINK_ERRORS_N] = errors + more;
+    gpu->value[GPU_NVLINK_CRC_N] = crc;
+}
+
 static void read_links(struct nvml *nvml, nvml_device d, struct gpu *gpu)
 {
     struct nvml_fabric fabric = {0};
-    int64_t links = 0, active = 0, errors = 0;
+    int64_t links = 0, active = 0;
     for (unsigned i = 0; i < NVML_LINKS_MAX; i++) {
         unsigned is_active;
-        unsigned long long n;
         if (!ASK(link_state, d, i, &is_active))
             continue;
         links++;
         active += is_active != 0;
-        if (ASK(link_errors, d, i, NVML_LINK_REPLAY, &n))
-            errors += (int64_t)n;
-        if (ASK(link_errors, d, i, NVML_LINK_RECOVERY, &n))
-            errors += (int64_t)n;
     }
     if (links) {
         gpu->value[GPU_NVLINKS_N] = links;
         gpu->value[GPU_NVLINKS_ACTIVE] = active;
-        gpu->value[GPU_NVLINK_ERRORS_N] = errors;
+        read_link_errors(nvml, d, links, gpu);
+        if (active)
+            read_field(nvml, d, NVML_FIELD_NVLINK_SPEED,
+                       &gpu->value[GPU_NVLINK_MB_PER_S]);
     }
-    if (active)
-        read_field(nvml, d, gpu, NVML_FIELD_NVLINK_SPEED,
-                   GPU_NVLINK_MB_PER_S);
     if (ASK(fabric, d, &fabric)) {
         gpu->value[GPU_FABRIC_STATE] = fabric.state;
         gpu->value[GPU_FABRIC_STATUS] = fabric.status;
@@ -251,56 +292,137 @@ static void read_ways(struct nvml *nvml, nvml_device d, struct gpu *gpu)
 
 /* ---- The whole ------------------------------------------------------- */
 
-static void read_gpu(struct nvml *nvml, int i)
+static void read_gpu(struct nvml *nvml, int i, bool full, bool ways)
 {
     struct gpu *gpu = &nvml->gpus->gpu[i];
     nvml_device d = NULL;
     nvml->gpu = i;
+    nvml->device[i] = NULL;
     if (!ASK(handle, (unsigned)i, &d))
         return;
+    nvml->device[i] = d;
     read_identity(nvml, d, gpu);
     read_memory_errors(nvml, d, gpu);
     read_retired(nvml, d, gpu, NVML_RETIRED_SINGLE, GPU_RETIRED_SINGLE);
     read_retired(nvml, d, gpu, NVML_RETIRED_DOUBLE, GPU_RETIRED_DOUBLE);
-    read_field(nvml, d, gpu, NVML_FIELD_RECOVERY_ACTION, GPU_RECOVERY_ACTION);
+    read_recovery(nvml, d, gpu);
     read_numbers(nvml, d, gpu);
     read_links(nvml, d, gpu);
+    if (ways)
+        read_ways(nvml, d, gpu);
     read_processes(nvml, d, gpu);
-    read_ways(nvml, d, gpu);
+    if (full && nvml->inforom_check && !is_lost(nvml)) {
+        before(nvml, "inforom_check");
+        int code = nvml->inforom_check(d);
+        if (code == NVML_INFOROM_BAD || answered(nvml, "inforom_check", code))
+            gpu->value[GPU_INFOROM_BAD] = code == NVML_INFOROM_BAD;
+    }
 }
 
-int nvml_read(const char *path, struct gpus *ret,
-              void (*at)(void *arg, const char *call, int gpu), void *arg,
-              struct err *err)
+void nvml_read(struct nvml *nvml, bool full, int only, struct gpus *ret)
 {
-    struct nvml all = {.gpus = ret, .gpu = -1, .at = at, .arg = arg};
-    struct nvml *nvml = &all;
     unsigned n = 0;
     gpus_init(ret);
-    void *library = dlopen(path ? path : "libnvidia-ml.so.1",
-                           RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return err_set(err, "nvml: no library: %s", dlerror());
-    load(nvml, library);
-    if (!nvml->init) {
-        dlclose(library);
-        return err_set(err, "nvml: the library is none: '%s'", path);
-    }
-    before(nvml, "init");
-    int code = nvml->init();
-    if (code != NVML_OK) {
-        dlclose(library);
-        return err_set(err, "nvml: no driver: code %d", code);
-    }
+    nvml->gpus = ret;
+    nvml->gpu = -1;
     if (!ASK(driver, ret->driver, sizeof ret->driver))
         ret->driver[0] = 0;
     if (!ASK(count, &n))
         n = 0;
     ret->n = n < GPUS_MAX ? (int)n : GPUS_MAX;
     for (int i = 0; i < ret->n; i++)
-        read_gpu(nvml, i);
+        if (only < 0 || i == only)
+            read_gpu(nvml, i, full, only < 0);
+    nvml->gpus = NULL;
     nvml->gpu = -1;
+}
+
+struct nvml *nvml_open(const char *path, const struct nvml_teller *teller,
+                       int *ret_code, struct err *err)
+{
+    struct nvml *nvml = calloc(1, sizeof *nvml);
+    *ret_code = 0;
+    if (!nvml) {
+        err_set(err, "health: out of memory");
+        return NULL;
+    }
+    nvml->gpu = -1;
+    if (teller)
+        nvml->teller = *teller;
+    nvml->library = dlopen(path ? path : "libnvidia-ml.so.1",
+                           RTLD_NOW | RTLD_LOCAL);
+    if (!nvml->library) {
+        err_set(err, "nvml: no library: %s", dlerror());
+        goto fail;
+    }
+    load(nvml);
+    if (!nvml->init) {
+        err_set(err, "nvml: the library is none: '%s'", path);
+        goto fail;
+    }
+    before(nvml, "init");
+    *ret_code = nvml->init();
+    if (*ret_code == NVML_OK)
+        return nvml;
+    err_set(err, "nvml: no driver: code %d", *ret_code);
+fail:
+    if (nvml->library)
+        dlclose(nvml->library);
+    free(nvml);
+    return NULL;
+}
+
+void nvml_close(struct nvml *nvml)
+{
+    if (!nvml)
+        return;
+    nvml->gpu = -1;
+    if (nvml->events)
+        (void)ASK(event_free, nvml->events);
     (void)ASK(shutdown);
-    dlclose(library);
-    return 0;
+    dlclose(nvml->library);
+    free(nvml);
+}
+
+/* ---- Events ---------------------------------------------------------- */
+
+int nvml_listen(struct nvml *nvml)
+{
+    unsigned n = 0;
+    int listening = 0;
+    nvml->gpu = -1;
+    if (!nvml->event_wait || !nvml->event_register || !ASK(count, &n) ||
+        !ASK(event_create, &nvml->events))
+        return -1;
+    for (int i = 0; i < (int)n && i < GPUS_MAX; i++) {
+        unsigned long long has = NVML_EVENT_XID;
+        nvml_device d;
+        nvml->gpu = i;
+        if (!ASK(handle, (unsigned)i, &d))
+            continue;
+        nvml->device[i] = d;
+        (void)ASK(event_types, d, &has);
+        if (has & NVML_EVENT_XID)
+            listening += ASK(event_register, d, NVML_EVENT_XID, nvml->events);
+    }
+    nvml->gpu = -1;
+    return listening ? 0 : -1;
+}
+
+int nvml_wait(struct nvml *nvml, int timeout_ms, struct nvml_xid *ret)
+{
+    struct nvml_event event = {0};
+    before(nvml, "event_wait");
+    int code = nvml->event_wait(nvml->events, &event, (unsigned)timeout_ms);
+    if (code == NVML_TIMEOUT)
+        return 0;
+    if (code != NVML_OK)
+        return -1;
+    if (!(event.type & NVML_EVENT_XID) || event.data > 1000000)
+        return 0;
+    *ret = (struct nvml_xid){.gpu = -1, .xid = (int)event.data};
+    for (int i = 0; i < GPUS_MAX; i++)
+        if (event.device && nvml->device[i] == event.device)
+            ret->gpu = i;
+    return 1;
 }

@@ -11,10 +11,13 @@ enum nvml_code {
     NVML_NO_PERMISSION = 4,
     NVML_INSUFFICIENT_SIZE = 7,
     NVML_DRIVER_NOT_LOADED = 9,
+    NVML_TIMEOUT = 10,
     NVML_FUNCTION_NOT_FOUND = 13,
+    NVML_INFOROM_BAD = 14,
     NVML_GPU_LOST = 15,
     NVML_RESET_REQUIRED = 16,
     NVML_BLOCKED = 17, /* by the operating system: a cgroup, say */
+    NVML_DRIVER_MISMATCH = 18, /* library and kernel module differ */
     NVML_NO_DATA = 21,
     NVML_VERSION_MISMATCH = 25,
     NVML_DEPRECATED = 26,
@@ -22,6 +25,7 @@ enum nvml_code {
 };
 
 typedef struct nvml_device *nvml_device;
+typedef struct nvml_event_set *nvml_event_set;
 
 struct nvml_pci {
     char bus_id_short[16];
@@ -67,6 +71,17 @@ struct nvml_fabric {
     unsigned char state;
 };
 
+struct nvml_event {
+    nvml_device device;
+    unsigned long long type; /* NVML_EVENT_ bits */
+    unsigned long long data; /* of an Xid: its number */
+    unsigned gpu_instance, compute_instance;
+};
+
+struct nvml_violation {
+    unsigned long long reference_us, violation_ns;
+};
+
 enum {
     NVML_CORRECTED = 0,
     NVML_UNCORRECTED = 1,
@@ -82,6 +97,14 @@ enum {
     NVML_LINK_REPLAY = 0,
     NVML_LINK_RECOVERY = 1,
     NVML_FIELD_NVLINK_SPEED = 90, /* MB/s of each active link */
+    NVML_LINK_CRC = 2,
+    NVML_EVENT_DOUBLE_BIT = 0x2,
+    NVML_EVENT_XID = 0x8,
+    NVML_VIOLATION_THERMAL = 1,
+    NVML_VIOLATION_BOARD = 3,
+    NVML_FIELD_LINK_CRC_TOTAL = 38,
+    NVML_FIELD_LINK_REPLAY_TOTAL = 52,
+    NVML_FIELD_LINK_RECOVERY_TOTAL = 59,
     NVML_FIELD_RECOVERY_ACTION = 230,
     NVML_ACCESS_READ = 0,
     NVML_ACCESS_OK = 0,
@@ -164,6 +187,19 @@ enum {
       (nvml_device, struct nvml_memory_2 *))                                   \
     F(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                    \
       "nvmlDeviceGetComputeRunningProcesses",                                  \
-      (nvml_device, unsigned *, void *))
+      (nvml_device, unsigned *, void *))                                       \
+    F(ecc_mode, "nvmlDeviceGetEccMode", NULL,                                  \
+      (nvml_device, unsigned *, unsigned *))                                   \
+    F(violation, "nvmlDeviceGetViolationStatus", NULL,                         \
+      (nvml_device, int, struct nvml_violation *))                             \
+    F(inforom_check, "nvmlDeviceValidateInforom", NULL, (nvml_device))         \
+    F(event_create, "nvmlEventSetCreate", NULL, (nvml_event_set *))            \
+    F(event_types, "nvmlDeviceGetSupportedEventTypes", NULL,                   \
+      (nvml_device, unsigned long long *))                                     \
+    F(event_register, "nvmlDeviceRegisterEvents", NULL,                        \
+      (nvml_device, unsigned long long, nvml_event_set))                       \
+    F(event_wait, "nvmlEventSetWait_v2", "nvmlEventSetWait",                   \
+      (nvml_event_set, struct nvml_event *, unsigned))                         \
+    F(event_free, "nvmlEventSetFree", NULL, (nvml_event_set))
 
 #endif

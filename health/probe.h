@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "health/catalog.h"
+#include "health/history.h"
 #include "health/source.h"
 #include "runner/base/conf.h"
 
@@ -25,6 +26,10 @@ struct look {
     const char *trial;       /* the program that tries them; NULL: ours */
     const char *corrupt;     /* a fault that it makes, for tests; NULL */
     double klog_after_s;     /* older lines of the kernel log are settled */
+    const char *history;     /* file; NULL: nothing is remembered */
+    int lent;                /* GPUs that Slurm lends here; -1: not known */
+    const char *cuda_visible, *cuda_order; /* the job's; NULL: not set */
+    double watch_s;          /* between the rounds of a watch; 0: one look */
 };
 
 /* Where it tells. add may be called any number of times; what does not fit a
@@ -49,6 +54,29 @@ void findings_figure(struct findings *findings, const char *name,
 void findings_at(struct findings *findings, const char *what_fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A line of struct health_gpu: INDEX MINOR CUDA UUID PCI NAME, - for none. */
+void findings_gpu(struct findings *findings, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* For the history: "COUNTER VALUE", "WHAT N"; see look_grown, look_happened. */
+void findings_count(struct findings *findings, const char *subject,
+                    const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void findings_event(struct findings *findings, const char *subject,
+                    const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Of a watch: "SECONDS" until it speaks again at the latest. */
+void findings_round(struct findings *findings, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Counters and events of a probe, remembered if the look has a history. True
+ * with *ret if the counter was known before. */
+bool look_grown(const struct look *look, struct findings *findings,
+                const char *subject, const char *counter, int64_t value,
+                struct growth *ret);
+/* How often within a day, these n included. */
+int64_t look_happened(const struct look *look, struct findings *findings,
+                      const char *subject, const char *what, int64_t n);
+
 enum probe_when {
     PROBE_ALWAYS,
     PROBE_ROOT, /* not with --user: it is about root's places */
@@ -62,6 +90,7 @@ struct probe {
     double deadline_s;
     enum probe_when when;
     bool full_only;
+    bool in_watch; /* of use while a job runs, and cheap */
 };
 
 extern const struct probe probes[];
@@ -89,5 +118,9 @@ void probe_active(const struct look *look, struct findings *findings);
 struct gpus;
 int probe_read_gpus(const struct look *look, struct findings *findings,
                     struct gpus *ret, struct err *err);
+
+/* Of a watch: these never come back, unless there is nothing to watch. */
+void watch_gpu(const struct look *look, struct findings *findings);
+void watch_klog(const struct look *look, struct findings *findings);
 
 #endif

@@ -140,9 +140,11 @@ static void start_sampler(struct trial *t)
     if (t->sampler)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (getppid() == parent) {
-        if (!nvml_read(t->look->nvml, &gpus, NULL, NULL, NULL))
-            take_sample(t->load, &gpus);
+    int code;
+    struct nvml *nvml = nvml_open(t->look->nvml, NULL, &code, NULL);
+    while (nvml && getppid() == parent) {
+        nvml_read(nvml, false, -1, &gpus);
+        take_sample(t->load, &gpus);
         clock_sleep_s(SAMPLE_S);
     }
     _exit(0);

@@ -1,265 +1,24 @@
-/* probe_gpu - are the GPUs there, whole, cool, linked, and idle?
+/* probe_gpu - read the GPUs and have them judged: once, or again and again
+ * with the driver's events between.
  *
- * The values come from the driver (in a child: it may hang) or a record; the
- * rules below are rows. What the driver does not say is judged by nobody.
+ * The values come from the driver (in a child: it may hang) or a record.
  */
-#include "health/probe.h"
+#include "health/probe_gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
-#include "health/gpu.h"
+#include "health/klog_judge.h"
 #include "health/nvml_abi.h"
+#include "runner/base/clock.h"
 #include "runner/base/str.h"
 
 #define PCI "/sys/bus/pci/devices"
+#define ROUND_MORE_S 12.0 /* a round's own time, past the wait before it */
+#define AGAIN_S 0.5
+#define DEAF 3 /* failures to wait for events in a row: none will come */
 enum { PCI_MAX = 4096, VENDOR_NVIDIA = 0x10de };
-
-struct scene {
-    const struct look *look;
-    struct findings *findings;
-    struct gpus gpus;
-    int on_bus; /* GPUs that the PCI bus shows */
-};
-
-/* What a finding is about: the UUID where the driver gave it. */
-static const char *subject(const struct scene *scene, int i, char dst[96])
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    if (*gpu->uuid)
-        str_copy(dst, 96, gpu->uuid);
-    else
-        snprintf(dst, 96, "gpu%d", i);
-    return dst;
-}
-
-/* ---- Rules of one value: bad when it is over the limit ------------------- */
-
-static const struct rule {
-    enum gpu_value value;
-    enum finding_code code;
-    int64_t limit;
-    const char *key; /* the site's limit instead; NULL: fixed */
-} rules[] = {
-    {GPU_ECC_UNCORRECTED_DRAM, F_GPU_ECC_UNCORRECTED, 0, NULL},
-    {GPU_ECC_UNCORRECTED_SRAM, F_GPU_ECC_UNCORRECTED, 0, NULL},
-    {GPU_ECC_LIFE_UNCORRECTED_SRAM, F_GPU_ECC_SRAM, 0, NULL},
-    {GPU_ECC_CORRECTED_DRAM, F_GPU_ECC_CORRECTED, 0,
-     "gpu.ecc_corrected_dram"},
-    {GPU_ECC_CORRECTED_SRAM, F_GPU_ECC_CORRECTED, 0,
-     "gpu.ecc_corrected_sram"},
-    {GPU_RETIRED_PENDING, F_GPU_PAGES_PENDING, 0, NULL},
-    {GPU_REMAP_IS_PENDING, F_GPU_REMAP_PENDING, 0, NULL},
-    {GPU_REMAP_HAS_FAILED, F_GPU_REMAP_FAILED, 0, NULL},
-    {GPU_BANKS_FULL, F_GPU_BANKS_FULL, 0, NULL},
-    {GPU_REMAPPED_UNCORRECTED, F_GPU_REMAP_MANY, 0, "gpu.rows_remapped"},
-    {GPU_PCIE_REPLAYS_N, F_GPU_PCIE_REPLAYS, 0, "gpu.pcie_replays"},
-    {GPU_NVLINK_ERRORS_N, F_GPU_NVLINK_ERRORS, 0, NULL},
-    {GPU_COMPUTE_MODE_IS, F_GPU_COMPUTE_MODE, 0, NULL},
-    {GPU_MIG, F_GPU_MIG_ON, 0, NULL},
-};
-
-static void check_rules(struct scene *scene, int i, const char *who)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
-        int64_t v = gpu->value[rules[r].value];
-        int64_t limit = rules[r].key
-                            ? conf_int(scene->look->site, rules[r].key)
-                            : rules[r].limit;
-        if (v != GPU_UNKNOWN && v > limit)
-            findings_add(scene->findings, rules[r].code, who, "%s %lld",
-                         gpu_value_names[rules[r].value], (long long)v);
-    }
-}
-
-/* ---- Rules of several values ---------------------------------------- */
-
-static bool known(const struct gpu *gpu, enum gpu_value a, enum gpu_value b)
-{
-    return gpu->value[a] != GPU_UNKNOWN && gpu->value[b] != GPU_UNKNOWN;
-}
-
-static void check_memory(struct scene *scene, int i, const char *who)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    int64_t single = gpu->value[GPU_RETIRED_SINGLE];
-    int64_t twice = gpu->value[GPU_RETIRED_DOUBLE];
-    if (known(gpu, GPU_RETIRED_SINGLE, GPU_RETIRED_DOUBLE) &&
-        single + twice > conf_int(scene->look->site, "gpu.pages_retired"))
-        findings_add(scene->findings, F_GPU_PAGES_RETIRED, who, "%lld pages",
-                     (long long)(single + twice));
-}
-
-static void check_recovery(struct scene *scene, int i, const char *who)
-{
-    static const enum finding_code codes[] = {
-        0, F_GPU_RECOVERY_RESET, F_GPU_RECOVERY_REBOOT, F_GPU_RECOVERY_DRAIN,
-        F_GPU_RECOVERY_DRAIN};
-    int64_t v = scene->gpus.gpu[i].value[GPU_RECOVERY_ACTION];
-    if (v >= 1 && v <= 4)
-        findings_add(scene->findings, codes[v], who, "recovery_action %lld",
-                     (long long)v);
-}
-
-static void check_heat_and_power(struct scene *scene, int i, const char *who)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    int64_t bad = NVML_REASON_HW_SLOWDOWN | NVML_REASON_HW_THERMAL |
-                  NVML_REASON_POWER_BRAKE;
-    int64_t reasons = gpu->value[GPU_CLOCK_REASONS];
-    int64_t margin = conf_int(scene->look->site, "gpu.temperature_margin");
-    if (reasons != GPU_UNKNOWN && (reasons & bad))
-        findings_add(scene->findings, F_GPU_HW_SLOWDOWN, who,
-                     "clock reasons 0x%llx", (unsigned long long)reasons);
-    if (known(gpu, GPU_TEMPERATURE, GPU_TEMPERATURE_SLOWDOWN) &&
-        gpu->value[GPU_TEMPERATURE_SLOWDOWN] > 0 &&
-        gpu->value[GPU_TEMPERATURE] >
-            gpu->value[GPU_TEMPERATURE_SLOWDOWN] - margin)
-        findings_add(scene->findings, F_GPU_HOT, who,
-                     "%lld degrees, slows down at %lld",
-                     (long long)gpu->value[GPU_TEMPERATURE],
-                     (long long)gpu->value[GPU_TEMPERATURE_SLOWDOWN]);
-    if (known(gpu, GPU_POWER_LIMIT_MW, GPU_POWER_DEFAULT_MW) &&
-        gpu->value[GPU_POWER_LIMIT_MW] < gpu->value[GPU_POWER_DEFAULT_MW])
-        findings_add(scene->findings, F_GPU_POWER_CAPPED, who,
-                     "%lld W of %lld",
-                     (long long)gpu->value[GPU_POWER_LIMIT_MW] / 1000,
-                     (long long)gpu->value[GPU_POWER_DEFAULT_MW] / 1000);
-}
-
-/* The PCI generation falls when the GPU is idle; the width does not. */
-static void check_pcie(struct scene *scene, int i, const char *who)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    if (known(gpu, GPU_PCIE_WIDTH, GPU_PCIE_WIDTH_MAX) &&
-        gpu->value[GPU_PCIE_WIDTH] < gpu->value[GPU_PCIE_WIDTH_MAX])
-        findings_add(scene->findings, F_GPU_PCIE_NARROW, who, "x%lld of x%lld",
-                     (long long)gpu->value[GPU_PCIE_WIDTH],
-                     (long long)gpu->value[GPU_PCIE_WIDTH_MAX]);
-}
-
-/* Links that came up slow are still links. */
-static void check_link_speed(struct scene *scene, const struct gpu *gpu,
-                             const char *who)
-{
-    int64_t most = 0, speed = gpu->value[GPU_NVLINK_MB_PER_S];
-    for (int j = 0; j < scene->gpus.n; j++)
-        if (!strcmp(scene->gpus.gpu[j].name, gpu->name) &&
-            scene->gpus.gpu[j].value[GPU_NVLINK_MB_PER_S] > most)
-            most = scene->gpus.gpu[j].value[GPU_NVLINK_MB_PER_S];
-    if (speed != GPU_UNKNOWN && speed < most)
-        findings_add(scene->findings, F_GPU_NVLINK_SLOW, who,
-                     "%lld MB/s a link, others %lld", (long long)speed,
-                     (long long)most);
-}
-
-/* A GPU lent alone to a virtual machine has no link by will; one without links
- * beside others that have some has lost them. */
-static void check_nvlink(struct scene *scene, int i, const char *who)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    int64_t active = gpu->value[GPU_NVLINKS_ACTIVE], most = 0;
-    int64_t expected = conf_int(scene->look->site, "expect.gpu_nvlinks");
-    for (int j = 0; j < scene->gpus.n; j++)
-        if (scene->gpus.gpu[j].value[GPU_NVLINKS_ACTIVE] > most)
-            most = scene->gpus.gpu[j].value[GPU_NVLINKS_ACTIVE];
-    if (expected < 0)
-        expected = most ? gpu->value[GPU_NVLINKS_N] : 0;
-    if (active != GPU_UNKNOWN && active < expected)
-        findings_add(scene->findings, F_GPU_NVLINK_DOWN, who,
-                     "%lld of %lld active", (long long)active,
-                     (long long)expected);
-    check_link_speed(scene, gpu, who);
-    int64_t state = gpu->value[GPU_FABRIC_STATE];
-    if (state == 2 || (state == 1 && most))
-        findings_add(scene->findings, F_GPU_FABRIC_NOT_READY, who,
-                     "fabric_state %lld", (long long)state);
-    if (state == 3 && gpu->value[GPU_FABRIC_STATUS] != 0)
-        findings_add(scene->findings, F_GPU_FABRIC_FAILED, who,
-                     "fabric_status %lld",
-                     (long long)gpu->value[GPU_FABRIC_STATUS]);
-}
-
-/* Idle is expected by root, before and after a job; not by a user in one. */
-static void check_idle(struct scene *scene, int i, const char *who)
-{
-    const struct look *look = scene->look;
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    int64_t used = gpu->value[GPU_MEMORY_USED];
-    if (gpu->value[GPU_PERSISTENCE] == 0)
-        findings_add(scene->findings, F_GPU_PERSISTENCE_OFF, who,
-                     "persistence mode 0");
-    if (look->user || (source_is_live(&look->source) && geteuid() != 0))
-        return;
-    if (gpu->value[GPU_PROCESSES] > 0 ||
-        (used != GPU_UNKNOWN && gpu->value[GPU_MIG] != 1 &&
-         used > conf_int(look->site, "gpu.memory_used")))
-        findings_add(scene->findings, F_GPU_BUSY, who,
-                     "%lld processes, %.1f GiB in use",
-                     (long long)(gpu->value[GPU_PROCESSES] == GPU_UNKNOWN
-                                     ? 0
-                                     : gpu->value[GPU_PROCESSES]),
-                     used == GPU_UNKNOWN ? 0 : (double)used / (1 << 30));
-}
-
-/* What CUDA calls it when it orders by the bus (CUDA_DEVICE_ORDER); -1: not
- * known. */
-static int cuda_ordinal(const struct scene *scene, int i)
-{
-    const struct gpu *gpu = scene->gpus.gpu;
-    int before = 0;
-    for (int j = 0; j < scene->gpus.n; j++) {
-        if (!*gpu[j].pci)
-            return -1;
-        before += strcasecmp(gpu[j].pci, gpu[i].pci) < 0;
-    }
-    return before;
-}
-
-/* All its names. */
-static void note_gpu(struct scene *scene, int i, const char *who)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    char name[32], minor[40] = "", cuda[40] = "";
-    int ordinal = cuda_ordinal(scene, i);
-    snprintf(name, sizeof name, "gpu %d", i);
-    if (gpu->value[GPU_MINOR] != GPU_UNKNOWN)
-        snprintf(minor, sizeof minor, ", minor %lld",
-                 (long long)gpu->value[GPU_MINOR]);
-    if (ordinal >= 0)
-        snprintf(cuda, sizeof cuda, ", CUDA %d by the bus", ordinal);
-    findings_note(scene->findings, name, "%s, %s, PCI %s%s%s",
-                  *gpu->name ? gpu->name : "name not known", who,
-                  *gpu->pci ? gpu->pci : "not known", minor, cuda);
-}
-
-static void check_gpu(struct scene *scene, int i)
-{
-    const struct gpu *gpu = &scene->gpus.gpu[i];
-    char who[96];
-    subject(scene, i, who);
-    note_gpu(scene, i, who);
-    if (gpu->value[GPU_LOST] != GPU_UNKNOWN) {
-        if (gpu->value[GPU_LOST] == 2)
-            findings_add(scene->findings, F_GPU_RECOVERY_RESET, who,
-                         "calls say that a reset is required");
-        else
-            findings_add(scene->findings, F_GPU_LOST, who, "PCI %s",
-                         *gpu->pci ? gpu->pci : "not known");
-        return;
-    }
-    check_rules(scene, i, who);
-    check_memory(scene, i, who);
-    check_recovery(scene, i, who);
-    check_heat_and_power(scene, i, who);
-    check_pcie(scene, i, who);
-    check_nvlink(scene, i, who);
-    check_idle(scene, i, who);
-}
 
 /* ---- Rules of the node ---------------------------------------------- */
 
@@ -312,25 +71,8 @@ static void check_access(struct scene *scene)
                    (alone || 2 * count_cut(&gpus->gpu[j]) <= gpus->n - 1);
         if (cut)
             findings_add(scene->findings, F_GPU_PEER_CUT,
-                         subject(scene, i, who), "access %s", gpu->access);
+                         gpu_subject(scene, i, who), "access %s", gpu->access);
     }
-}
-
-/* Who reaches whom and how near they are, as a line each: the same on each node
- * of a kind. */
-static void note_ways(struct scene *scene)
-{
-    struct sbuf access = SBUF_INIT, near = SBUF_INIT;
-    for (int i = 0; i < scene->gpus.n; i++) {
-        sbuf_printf(&access, "%s%s", i ? " " : "", scene->gpus.gpu[i].access);
-        sbuf_printf(&near, "%s%s", i ? " " : "", scene->gpus.gpu[i].near);
-    }
-    if (strpbrk(access.data, "ynd"))
-        findings_note(scene->findings, "peer access", "%s", access.data);
-    if (strpbrk(near.data, "012345"))
-        findings_note(scene->findings, "gpu topology", "%s", near.data);
-    sbuf_release(&access);
-    sbuf_release(&near);
 }
 
 static void check_failures(struct scene *scene)
@@ -339,10 +81,24 @@ static void check_failures(struct scene *scene)
         const struct gpu_failure *failure = &scene->gpus.failure[i];
         char who[96] = "node";
         if (failure->gpu >= 0 && failure->gpu < GPUS_MAX)
-            subject(scene, failure->gpu, who);
+            gpu_subject(scene, failure->gpu, who);
         findings_add(scene->findings, F_GPU_CALL_FAILS, who,
                      "NVML %s gave code %d", failure->call, failure->code);
     }
+}
+
+/* Slurm's GRES against the driver. MIG instances are counted by Slurm as GPUs;
+ * where they are on, nothing can be said. */
+static void check_gres(struct scene *scene)
+{
+    int want = scene->look->lent;
+    for (int i = 0; i < scene->gpus.n; i++)
+        if (scene->gpus.gpu[i].value[GPU_MIG] == 1)
+            return;
+    if (want > scene->gpus.n)
+        findings_add(scene->findings, F_GPU_GRES_FEW, "node",
+                     "the driver shows %d, Slurm lends %d", scene->gpus.n,
+                     want);
 }
 
 static void check_count(struct scene *scene)
@@ -356,6 +112,7 @@ static void check_count(struct scene *scene)
         findings_add(scene->findings, F_GPU_BUS_MISMATCH, "node",
                      "the driver shows %d, the bus %d", scene->gpus.n,
                      scene->on_bus);
+    check_gres(scene);
 }
 
 /* Display controllers of NVIDIA: classes 0x0300xx and 0x0302xx. The driver may
@@ -378,6 +135,8 @@ static int count_on_bus(const struct source *source)
     return found;
 }
 
+/* ---- Reading ----------------------------------------------------------- */
+
 static void tell_call(void *arg, const char *call, int gpu)
 {
     struct findings *findings = arg;
@@ -387,11 +146,22 @@ static void tell_call(void *arg, const char *call, int gpu)
         findings_at(findings, "NVML %s of gpu %d", call, gpu);
 }
 
-int probe_read_gpus(const struct look *look, struct findings *findings,
-                    struct gpus *ret, struct err *err)
+static struct nvml *open_driver(const struct look *look,
+                                struct findings *findings, int *ret_code,
+                                struct err *err)
 {
-    if (source_is_live(&look->source) || look->nvml)
-        return nvml_read(look->nvml, ret, tell_call, findings, err);
+    struct nvml_teller teller = {tell_call, findings};
+    return nvml_open(look->nvml, &teller, ret_code, err);
+}
+
+static bool is_by_driver(const struct look *look)
+{
+    return source_is_live(&look->source) || look->nvml;
+}
+
+static int read_record(const struct look *look, struct gpus *ret,
+                       struct err *err)
+{
     char *text = source_text(&look->source, "/gpus");
     if (!text)
         return err_set(err, "no GPUs recorded");
@@ -400,36 +170,176 @@ int probe_read_gpus(const struct look *look, struct findings *findings,
     return rc;
 }
 
+/* *ret_code: what the driver said, 0 if there is not even a library. */
+static int read_gpus(const struct look *look, struct findings *findings,
+                     struct gpus *ret, int *ret_code, struct err *err)
+{
+    *ret_code = 0;
+    if (!is_by_driver(look))
+        return read_record(look, ret, err);
+    struct nvml *nvml = open_driver(look, findings, ret_code, err);
+    if (!nvml)
+        return -1;
+    nvml_read(nvml, look->full, -1, ret);
+    nvml_close(nvml);
+    return 0;
+}
+
+int probe_read_gpus(const struct look *look, struct findings *findings,
+                    struct gpus *ret, struct err *err)
+{
+    int code;
+    return read_gpus(look, findings, ret, &code, err);
+}
+
+static void judge_absence(struct scene *scene, int code, const struct err *err)
+{
+    int expected = (int)conf_int(scene->look->site, "expect.gpus");
+    if (code == NVML_DRIVER_MISMATCH)
+        findings_add(scene->findings, F_GPU_DRIVER_MISMATCH, "node", "%s",
+                     err->msg);
+    else if (expected > 0)
+        findings_add(scene->findings, F_GPU_ABSENT, "node", "%s", err->msg);
+    else if (code && scene->look->lent > 0)
+        findings_add(scene->findings, F_GPU_GRES_FEW, "node",
+                     "Slurm lends %d; %s", scene->look->lent, err->msg);
+    else if (expected < 0 && scene->on_bus > 0)
+        findings_add(scene->findings, F_GPU_BUS_MISMATCH, "node",
+                     "the bus shows %d; %s", scene->on_bus, err->msg);
+    else
+        findings_skip(scene->findings, "%s",
+                      err->class == ERR_REQUEST ? err->msg : "no GPU");
+}
+
+static void judge_all(struct scene *scene)
+{
+    check_count(scene);
+    for (int i = 0; i < scene->gpus.n; i++)
+        gpu_judge(scene, i);
+    if (scene->gpus.n > 1) {
+        check_mixed(scene);
+        check_access(scene);
+    }
+    check_failures(scene);
+}
+
 void probe_gpu(const struct look *look, struct findings *findings)
 {
     static struct scene scene;
     struct err err = ERR_INIT;
+    int code;
     scene.look = look;
     scene.findings = findings;
     scene.on_bus = count_on_bus(&look->source);
-    int expected = (int)conf_int(look->site, "expect.gpus");
-    if (probe_read_gpus(look, findings, &scene.gpus, &err)) {
-        if (expected > 0)
-            findings_add(findings, F_GPU_ABSENT, "node", "%s", err.msg);
-        else if (expected < 0 && scene.on_bus > 0)
-            findings_add(findings, F_GPU_BUS_MISMATCH, "node",
-                         "the bus shows %d; %s", scene.on_bus, err.msg);
-        else
-            findings_skip(findings, "%s",
-                          err.class == ERR_REQUEST ? err.msg : "no GPU");
+    if (read_gpus(look, findings, &scene.gpus, &code, &err)) {
+        judge_absence(&scene, code, &err);
         return;
     }
     if (*scene.gpus.driver)
         findings_note(findings, "gpu driver", "%s", scene.gpus.driver);
-    check_count(&scene);
-    for (int i = 0; i < scene.gpus.n; i++)
-        check_gpu(&scene, i);
-    if (scene.gpus.n > 1) {
-        check_mixed(&scene);
-        check_access(&scene);
-        note_ways(&scene);
-    }
-    check_failures(&scene);
-    if (!scene.gpus.n && !expected)
+    gpu_tell_names(&scene);
+    judge_all(&scene);
+    if (!scene.gpus.n && !conf_int(look->site, "expect.gpus"))
         findings_skip(findings, "no GPU");
+}
+
+/* ---- The watch --------------------------------------------------------- */
+
+/* "00000000:3B:00.0" as the kernel's log has it: "0000:3b:00". */
+static void log_address(const char *pci, char dst[32])
+{
+    size_t n = strcspn(pci, ":");
+    str_copy(dst, 32, n > 4 ? pci + n - 4 : pci);
+    dst[strcspn(dst, ".")] = 0;
+    for (char *p = dst; *p; p++)
+        *p = *p >= 'A' && *p <= 'F' ? (char)(*p - 'A' + 'a') : *p;
+}
+
+/* The Xid itself, and what the GPU's fields say now: they judge those Xids that
+ * do not say by their number how bad it is. */
+static void take_xid(struct scene *scene, struct nvml *nvml,
+                     struct klog_judge *judge, const struct nvml_xid *xid,
+                     bool has_fields)
+{
+    static struct scene fresh;
+    struct xid_event event;
+    char device[32] = "gpu";
+    if (xid->gpu >= 0 && *scene->gpus.gpu[xid->gpu].pci)
+        log_address(scene->gpus.gpu[xid->gpu].pci, device);
+    xid_from_number(xid->xid, device, has_fields, &event);
+    klog_judge_xid(judge, &event, clock_mono_s());
+    klog_judge_tell(judge, scene->findings);
+    if (xid->gpu < 0)
+        return;
+    fresh.look = scene->look;
+    fresh.findings = scene->findings;
+    nvml_read(nvml, false, xid->gpu, &fresh.gpus);
+    gpu_judge(&fresh, xid->gpu);
+}
+
+/* Until the next round is due. False: the driver tells no more events. */
+static bool wait_for_xids(struct scene *scene, struct nvml *nvml,
+                          struct klog_judge *judge, double until_s)
+{
+    bool has_fields =
+        scene->gpus.gpu[0].value[GPU_RECOVERY_ACTION] != GPU_UNKNOWN;
+    for (;;) {
+        struct nvml_xid xid;
+        double left_s = until_s - clock_mono_s();
+        if (left_s <= 0)
+            return true;
+        findings_round(scene->findings, "%g", left_s + ROUND_MORE_S);
+        int rc = nvml_wait(nvml, (int)(left_s * 1000) + 1, &xid);
+        if (rc < 0)
+            return false;
+        if (rc > 0)
+            take_xid(scene, nvml, judge, &xid, has_fields);
+    }
+}
+
+static void watch_record(struct scene *scene)
+{
+    struct err err = ERR_INIT;
+    for (;;) {
+        if (!read_record(scene->look, &scene->gpus, &err))
+            judge_all(scene);
+        findings_round(scene->findings, "%g",
+                       scene->look->watch_s + ROUND_MORE_S);
+        clock_sleep_s(scene->look->watch_s);
+    }
+}
+
+void watch_gpu(const struct look *look, struct findings *findings)
+{
+    static struct scene scene;
+    static struct klog_judge judge;
+    struct err err = ERR_INIT;
+    int code;
+    scene.look = look;
+    scene.findings = findings;
+    scene.on_bus = count_on_bus(&look->source);
+    if (!is_by_driver(look)) {
+        watch_record(&scene);
+        return;
+    }
+    struct nvml *nvml = open_driver(look, findings, &code, &err);
+    if (!nvml) {
+        judge_absence(&scene, code, &err);
+        return;
+    }
+    int failed = nvml_listen(nvml) ? DEAF : 0;
+    for (;;) {
+        double until_s = clock_mono_s() + look->watch_s;
+        nvml_read(nvml, false, -1, &scene.gpus);
+        judge_all(&scene);
+        if (failed < DEAF &&
+            wait_for_xids(&scene, nvml, &judge, until_s)) {
+            failed = 0;
+            continue;
+        }
+        /* A GPU was lost, say: look at once, but not all the time. */
+        double wait_s = ++failed < DEAF ? AGAIN_S : look->watch_s;
+        findings_round(findings, "%g", wait_s + ROUND_MORE_S);
+        clock_sleep_s(wait_s);
+    }
 }

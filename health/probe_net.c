@@ -102,25 +102,95 @@ static int read_port(const struct look *look, const struct port *port,
                        port->card, port->number, file);
 }
 
+/* How fast a counter may grow; NVIDIA's and others' limits for fabrics. */
+static const struct {
+    const char *file;
+    double per_hour; /* 0: not at all */
+    const char *key; /* the site's limit instead */
+} port_limits[] = {
+    {"counters/symbol_error", 120, "ib.symbol_errors_per_hour"},
+    {"counters/link_error_recovery", 300, NULL},
+    {"counters/excessive_buffer_overrun_errors", 0, NULL},
+    {"counters/local_link_integrity_errors", 0, NULL},
+    {"hw_counters/rnr_nak_retry_err", 0, NULL},
+    {"hw_counters/roce_slow_restart", 36000, NULL},
+};
+
+static int read_count(const struct look *look, const struct port *port,
+                      const char *file, int64_t *ret)
+{
+    char text[64];
+    return read_port(look, port, file, text, sizeof text) ||
+                   str_to_i64(text, ret)
+               ? -1
+               : 0;
+}
+
+/* Beyond the limit, counted over ten minutes at least, so that two looks that
+ * follow each other do not make a rate of a single error. */
+static void check_counts(const struct look *look, struct findings *findings,
+                         const struct port *port)
+{
+    for (size_t i = 0; i < sizeof port_limits / sizeof *port_limits; i++) {
+        const char *file = port_limits[i].file, *slash = strchr(file, '/');
+        struct growth grown;
+        int64_t value;
+        if (read_count(look, port, file, &value) ||
+            !look_grown(look, findings, port->name, slash + 1, value, &grown))
+            continue;
+        double limit = port_limits[i].key
+                           ? conf_real(look->site, port_limits[i].key)
+                           : port_limits[i].per_hour;
+        double minutes = grown.minutes > 10 ? grown.minutes : 10;
+        if ((double)grown.more > limit / 60 * minutes)
+            findings_add(findings, F_IB_ERRORS, port->name,
+                         "%s %lld more in %.1f minutes", slash + 1,
+                         (long long)grown.more, grown.minutes);
+    }
+}
+
+static void check_flaps(const struct look *look, struct findings *findings,
+                        const struct port *port)
+{
+    struct growth grown;
+    int64_t downed;
+    if (read_count(look, port, "counters/link_downed", &downed))
+        return;
+    if (!look_grown(look, findings, port->name, "link_downed", downed,
+                    &grown)) {
+        if (downed > 0)
+            findings_add(findings, F_IB_FLAPS, port->name, "link_downed %lld",
+                         (long long)downed);
+        return;
+    }
+    if (grown.more <= 0)
+        return;
+    int64_t today = look_happened(look, findings, port->name, "flap",
+                                  grown.more);
+    findings_add(findings, F_IB_FLAPS, port->name,
+                 "%lld more in %.1f minutes", (long long)grown.more,
+                 grown.minutes);
+    if (today > conf_int(look->site, "ib.flaps_per_day"))
+        findings_add(findings, F_IB_FLAPPING, port->name,
+                     "%lld times within a day", (long long)today);
+}
+
 /* Ethernet ports of the same cards are the network's. */
 static int check_port(const struct look *look, struct findings *findings,
                       struct port *port)
 {
     char text[128];
-    int64_t downed;
     if (!read_port(look, port, "link_layer", text, sizeof text) &&
         strcmp(text, "InfiniBand"))
         return -1;
     if (read_port(look, port, "state", text, sizeof text))
         return -1;
+    check_flaps(look, findings, port);
+    check_counts(look, findings, port);
     if (!strstr(text, "ACTIVE")) {
         findings_add(findings, F_IB_DOWN, port->name, "state %s", text);
         return -1;
     }
-    if (!read_port(look, port, "counters/link_downed", text, sizeof text) &&
-        !str_to_i64(text, &downed) && downed > 0)
-        findings_add(findings, F_IB_FLAPS, port->name, "link_downed %lld",
-                     (long long)downed);
     return read_port(look, port, "rate", text, sizeof text) ||
                    sscanf(text, "%lf", &port->rate_gbs) != 1
                ? -1

@@ -1,8 +1,12 @@
 /* report - a look's result for machines and for people; see health.h. */
+#include "health/report.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "health/health.h"
+#include "health/site.h"
 #include "runner/base/clock.h"
 
 static const char *const status_names[] = {
@@ -12,6 +16,65 @@ static const char *const status_names[] = {
     [HEALTH_HUNG] = "hung",
     [HEALTH_CRASHED] = "crashed",
 };
+
+/* ---- What comes in --------------------------------------------------- */
+
+void report_add(struct health_report *report, const struct conf *site,
+                enum finding_code code, const char *subject,
+                const char *evidence)
+{
+    for (int i = 0; i < report->finding_n; i++) /* by another probe, too */
+        if (report->finding[i].code == catalog[code].code &&
+            !strcmp(report->finding[i].subject, subject) &&
+            !strcmp(report->finding[i].evidence, evidence))
+            return;
+    if (report->finding_n == HEALTH_FINDINGS_MAX) {
+        report->dropped_n++;
+        return;
+    }
+    struct finding *finding = &report->finding[report->finding_n++];
+    catalog_fill(finding, code, subject, evidence);
+    finding->severity = site_severity(site, code);
+}
+
+void report_note(struct health_report *report, const char *name,
+                 const char *value)
+{
+    if (report->note_n == HEALTH_NOTES_MAX)
+        return;
+    struct health_note *note = &report->note[report->note_n++];
+    str_copy(note->name, sizeof note->name, name);
+    str_copy(note->value, sizeof note->value, value);
+}
+
+void report_figure(struct health_report *report, const char *name,
+                   const char *subject, const char *unit, double value)
+{
+    if (!isfinite(value) || report->figure_n == HEALTH_FIGURES_MAX)
+        return;
+    struct health_figure *figure = &report->figure[report->figure_n++];
+    str_copy(figure->name, sizeof figure->name, name);
+    str_copy(figure->subject, sizeof figure->subject, subject);
+    str_copy(figure->unit, sizeof figure->unit, unit);
+    figure->value = value;
+}
+
+void report_gpu(struct health_report *report, const char *text)
+{
+    struct health_gpu gpu = {0};
+    long long minor;
+    int at = 0;
+    if (report->gpu_n == HEALTH_GPUS_MAX ||
+        sscanf(text, "%d %lld %d %95s %31s %n", &gpu.index, &minor, &gpu.cuda,
+               gpu.uuid, gpu.pci, &at) != 5 ||
+        !at)
+        return;
+    gpu.minor = minor;
+    str_copy(gpu.name, sizeof gpu.name, text + at);
+    report->gpu[report->gpu_n++] = gpu;
+}
+
+/* ---- What goes out ---------------------------------------------------- */
 
 int health_exit_code(const struct health_report *report)
 {
@@ -41,16 +104,15 @@ static json_t *text_value(const char *text)
     return json_string(plain);
 }
 
-static json_t *finding_json(const struct finding *finding)
+json_t *health_finding_json(const struct finding *f)
 {
-    return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:o}", "code",
-                     finding->code,
-                     "subject", text_value(finding->subject), "severity",
-                     finding_severity_names[finding->severity], "class",
-                     err_class_name(finding->class), "action",
-                     finding_action_names[finding->action], "message",
-                     finding->message, "advice", finding->advice, "evidence",
-                     text_value(finding->evidence));
+    return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:o}", "code", f->code,
+                     "subject", text_value(f->subject), "severity",
+                     finding_severity_names[f->severity], "class",
+                     err_class_name(f->class), "action",
+                     finding_action_names[f->action], "message", f->message,
+                     "advice", f->advice, "evidence",
+                     text_value(f->evidence));
 }
 
 static json_t *probe_json(const struct health_probe *probe)
@@ -70,26 +132,38 @@ static json_t *figure_json(const struct health_figure *figure)
                      figure->value, "unit", figure->unit);
 }
 
+static json_t *gpu_json(const struct health_gpu *gpu)
+{
+    return json_pack("{s:i s:I s:i s:o s:o s:o}", "index", gpu->index, "minor",
+                     (json_int_t)gpu->minor, "cuda", gpu->cuda, "uuid",
+                     text_value(gpu->uuid), "pci", text_value(gpu->pci),
+                     "name", text_value(gpu->name));
+}
+
 json_t *health_json(const struct health_report *report)
 {
-    json_t *findings = json_array(), *probes = json_array();
-    json_t *notes = json_object(), *figures = json_array();
+    json_t *findings = json_array(), *ran = json_array();
+    json_t *notes = json_object(), *gpus = json_array();
+    json_t *figures = json_array();
     for (int i = 0; i < report->finding_n; i++)
-        json_array_append_new(findings, finding_json(&report->finding[i]));
+        json_array_append_new(findings,
+                              health_finding_json(&report->finding[i]));
     for (int i = 0; i < report->probe_n; i++)
-        json_array_append_new(probes, probe_json(&report->probe[i]));
+        json_array_append_new(ran, probe_json(&report->probe[i]));
     for (int i = 0; i < report->note_n; i++)
         json_object_set_new(notes, report->note[i].name,
                             text_value(report->note[i].value));
     for (int i = 0; i < report->figure_n; i++)
         json_array_append_new(figures, figure_json(&report->figure[i]));
+    for (int i = 0; i < report->gpu_n; i++)
+        json_array_append_new(gpus, gpu_json(&report->gpu[i]));
     return json_pack(
-        "{s:i s:s s:f s:f s:s s:b s:s s:i s:o s:o s:o s:o}", "schema", 1,
+        "{s:i s:s s:f s:f s:s s:b s:s s:i s:o s:o s:o s:o s:o}", "schema", 1,
         "host", report->host, "time", report->time_s, "seconds",
         report->seconds, "level", report->full ? "full" : "gate", "user",
         report->user, "verdict", health_verdict(report), "dropped",
-        report->dropped_n, "findings", findings, "notes", notes, "figures",
-        figures, "probes", probes);
+        report->dropped_n, "findings", findings, "gpus", gpus, "notes", notes,
+        "figures", figures, "probes", ran);
 }
 
 static void text_findings(const struct health_report *report,

@@ -306,3 +306,10 @@ int source_host(const struct source *source, char *dst, size_t dst_bytes)
     dst[dst_bytes - 1] = 0;
     return 0;
 }
+
+int source_fact(const struct source *source, const char *name, char *dst,
+                size_t dst_bytes)
+{
+    return source_is_live(source) ? -1
+                                  : recorded(source, name, dst, dst_bytes);
+}

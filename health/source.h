@@ -65,6 +65,9 @@ int source_now(const struct source *source, double *ret_wall_s);
 int source_mtime(const struct source *source, const char *path, double *ret);
 /* Soft limits: "memlock", "nofile"; -1 in *ret is unlimited. */
 int source_limit(const struct source *source, const char *name, int64_t *ret);
+/* A recorded fact by its name; -1 too where the source is live. */
+int source_fact(const struct source *source, const char *name, char *dst,
+                size_t dst_bytes);
 int source_host(const struct source *source, char *dst, size_t dst_bytes);
 
 #endif

@@ -32,7 +32,11 @@ const struct xid_row xid_rows[] = {
     {46, XID_RESET, "GPU stopped processing"},
     {48, XID_RESET, "double-bit memory error"},
     {54, XID_INSPECT, "auxiliary power is not connected"},
+    {56, XID_RESET, "display engine error"},
+    {57, XID_RESET, "error programming the memory interface"},
+    {58, XID_RESET, "unstable memory interface"},
     {60, XID_APP, "video processor exception"},
+    {61, XID_RESET, "internal micro-controller stopped"},
     {62, XID_RESET, "internal micro-controller halt"},
     {63, XID_IGNORE, "memory row remapping or page retirement recorded"},
     {64, XID_REPLACE, "memory row remapping or page retirement failed"},
@@ -44,6 +48,7 @@ const struct xid_row xid_rows[] = {
     {70, XID_APP, "copy engine exception"},
     {71, XID_APP, "copy engine exception"},
     {72, XID_APP, "copy engine exception"},
+    {73, XID_APP, "video encoder exception"},
     {74, XID_RESET, "NVLink error"},
     {75, XID_APP, "copy engine exception"},
     {76, XID_APP, "copy engine exception"},
@@ -51,6 +56,7 @@ const struct xid_row xid_rows[] = {
     {78, XID_SUPPORT, "vGPU could not start"},
     {79, XID_REBOOT, "GPU has fallen off the bus"},
     {80, XID_APP, "corrupted data sent to the GPU"},
+    {81, XID_RESET, "display subsystem error"},
     {82, XID_APP, "video encoder exception"},
     {83, XID_APP, "video encoder exception"},
     {84, XID_APP, "video encoder exception"},
@@ -169,6 +175,33 @@ static int parse_switch(const char *text, struct xid_event *ret)
     return 0;
 }
 
+static void look_up(struct xid_event *ret)
+{
+    for (int i = 0; i < xid_rows_n; i++) {
+        if (xid_rows[i].xid != ret->xid)
+            continue;
+        ret->action = xid_rows[i].action;
+        ret->what = xid_rows[i].what;
+        ret->known = true;
+    }
+}
+
+/* NVLink's of newer GPUs: some are fatal and some not, as their text says. */
+static bool is_by_severity(int xid)
+{
+    return xid >= 144 && xid <= 150;
+}
+
+void xid_from_number(int xid, const char *device, bool has_fields,
+                     struct xid_event *ret)
+{
+    *ret = (struct xid_event){.what = "", .action = XID_SUPPORT, .xid = xid};
+    str_copy(ret->device, sizeof ret->device, device);
+    look_up(ret);
+    if (ret->action == XID_BY_TEXT || (is_by_severity(xid) && has_fields))
+        ret->action = XID_IGNORE;
+}
+
 int xid_parse(const char *text, struct xid_event *ret)
 {
     *ret = (struct xid_event){.what = "", .action = XID_SUPPORT};
@@ -179,17 +212,10 @@ int xid_parse(const char *text, struct xid_event *ret)
     const char *rest = parse_place(text + strlen("NVRM: Xid "), ret);
     if (!rest)
         return -1;
-    for (int i = 0; i < xid_rows_n; i++) {
-        if (xid_rows[i].xid != ret->xid)
-            continue;
-        ret->action = xid_rows[i].action;
-        ret->what = xid_rows[i].what;
-        ret->known = true;
-    }
+    look_up(ret);
     if (ret->action == XID_BY_TEXT)
         ret->action = action_by_text(rest);
-    /* These say themselves whether they matter. */
-    if (ret->xid >= 144 && ret->xid <= 150 && strcasestr(rest, "nonfatal"))
+    if (is_by_severity(ret->xid) && strcasestr(rest, "nonfatal"))
         ret->action = XID_IGNORE;
     return 0;
 }

@@ -24,6 +24,15 @@ enum xid_action {
 };
 extern const char *const xid_action_names[XID_ACTION_N];
 
+/* Those that mean something together; klog_judge.c. */
+enum {
+    XID_GRAPHICS = 13,
+    XID_PAGE_FAULT = 31,
+    XID_DOUBLE_BIT = 48,
+    XID_REMAPPED = 63,
+    XID_REMAP_FAILED = 64,
+};
+
 struct xid_row {
     int xid;
     enum xid_action action;
@@ -43,6 +52,11 @@ struct xid_event {
 
 /* -1: the text is no Xid or SXid line, from its first letter on. */
 int xid_parse(const char *text, struct xid_event *ret);
+/* The event of a number alone, as the driver's events give it; what a line's
+ * text would say is left to the GPU's fields. has_fields: the driver has the
+ * one of the recovery action. */
+void xid_from_number(int xid, const char *device, bool has_fields,
+                     struct xid_event *ret);
 /* The finding that an event is. */
 enum finding_code xid_finding(const struct xid_event *event);
 

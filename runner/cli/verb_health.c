@@ -1,6 +1,7 @@
 /* verb_health - `koboshi health`: look at this node as koboshi-health does,
  * with the same options; koboshi-health is for programs, this is for people. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "health/health.h"
 #include "runner/base/contract.h"
@@ -16,6 +17,8 @@ int verb_health(int argc, char **argv)
         fprintf(stderr, "koboshi health: %s\n", err.msg);
         return KB_EXIT_REQUEST;
     }
+    options.request.cuda_visible = getenv("CUDA_VISIBLE_DEVICES");
+    options.request.cuda_order = getenv("CUDA_DEVICE_ORDER");
     if (options.help) {
         health_help("koboshi health", &out);
         code = HEALTH_EXIT_FIT;

@@ -1,8 +1,11 @@
 /* fake_nvml - a libnvidia-ml.so.1 that answers from a record of GPUs, so that
  * the real loading path is tested where there is no GPU. From the environment:
- *   FAKE_NVML=FILE    the record (health/gpu.h)
+ *   FAKE_NVML=FILE    the record (health/gpu.h); read again when it changes
  *   FAKE_FAULT=CALL GPU ACTION: the call (names of nvml_abi.h) on that GPU
- *     (-1: of the node) hangs, crashes, or returns the number ACTION
+ *     (-1: of the node) hangs, crashes, or returns the number ACTION; a word
+ *     that begins with a slash is a file that holds such a line, or is absent
+ *   FAKE_EVENTS=FILE  a line `XID GPU` added to it is an event
+ * %h in a file's name is the host's.
  * With FAKE_OLD defined it has only what drivers of 2018 had.
  */
 #include <limits.h>
@@ -10,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "health/gpu.h"
@@ -23,11 +27,30 @@ static int index_of(nvml_device d)
     return (int)(intptr_t)d - 1;
 }
 
+/* The file that a variable names; NULL: none. */
+static const char *file_of(const char *variable, char dst[PATH_MAX])
+{
+    char host[128] = "";
+    const char *text = getenv(variable), *mark = text ? strstr(text, "%h") : 0;
+    if (!mark)
+        return text;
+    gethostname(host, sizeof host - 1);
+    snprintf(dst, PATH_MAX, "%.*s%s%s", (int)(mark - text), text, host,
+             mark + 2);
+    return dst;
+}
+
 static int fault(const char *call, int gpu)
 {
-    char name[64], action[32];
+    char name[64], action[32], path[PATH_MAX], line[256];
     int which;
-    const char *text = getenv("FAKE_FAULT");
+    const char *text = file_of("FAKE_FAULT", path);
+    if (text && *text == '/') {
+        FILE *file = fopen(text, "r");
+        text = file && fgets(line, sizeof line, file) ? line : NULL;
+        if (file)
+            fclose(file);
+    }
     if (!text || sscanf(text, "%63s %d %31s", name, &which, action) != 3 ||
         strcmp(name, call) || which != gpu)
         return NVML_OK;
@@ -39,6 +62,29 @@ static int fault(const char *call, int gpu)
         raise(SIGSEGV);
     }
     return atoi(action);
+}
+
+/* The record, if it changed. */
+static int refresh(void)
+{
+    static struct timespec last;
+    static off_t last_bytes;
+    char full[PATH_MAX];
+    struct stat st;
+    const char *path = file_of("FAKE_NVML", full);
+    if (!path || stat(path, &st))
+        return NVML_DRIVER_NOT_LOADED;
+    if (st.st_mtim.tv_sec == last.tv_sec &&
+        st.st_mtim.tv_nsec == last.tv_nsec && st.st_size == last_bytes)
+        return NVML_OK;
+    last = st.st_mtim;
+    last_bytes = st.st_size;
+    char *text = file_read(path, 1 << 20, NULL, NULL);
+    if (!text)
+        return NVML_DRIVER_NOT_LOADED;
+    int rc = gpus_parse(text, &gpus, NULL);
+    free(text);
+    return rc ? NVML_UNKNOWN_ERROR : NVML_OK;
 }
 
 #define NODE_CALL(call)                                                        \
@@ -86,14 +132,8 @@ static int give_text(const char *text, char *dst, unsigned bytes)
 
 int nvmlInit_v2(void)
 {
-    const char *path = getenv("FAKE_NVML");
     NODE_CALL("init");
-    char *text = path ? file_read(path, 1 << 20, NULL, NULL) : NULL;
-    if (!text)
-        return NVML_DRIVER_NOT_LOADED;
-    int rc = gpus_parse(text, &gpus, NULL);
-    free(text);
-    return rc ? NVML_UNKNOWN_ERROR : NVML_OK;
+    return refresh();
 }
 
 int nvmlShutdown(void)
@@ -111,6 +151,7 @@ int nvmlSystemGetDriverVersion(char *dst, unsigned bytes)
 int nvmlDeviceGetCount_v2(unsigned *ret)
 {
     NODE_CALL("count");
+    refresh();
     *ret = (unsigned)gpus.n;
     return NVML_OK;
 }
@@ -213,6 +254,8 @@ int nvmlDeviceGetNvLinkErrorCounter(nvml_device d, unsigned link, int counter,
 {
     GPU_CALL("link_errors");
     *ret = 0;
+    if (link == 0 && counter == NVML_LINK_CRC)
+        give_long(gpu, GPU_NVLINK_CRC_N, ret);
     return link == 0 && counter == NVML_LINK_REPLAY
                ? give_long(gpu, GPU_NVLINK_ERRORS_N, ret)
                : NVML_OK;
@@ -342,5 +385,97 @@ int nvmlDeviceGetMigMode(nvml_device d, unsigned *ret, unsigned *pending)
     GPU_CALL("mig");
     *pending = 0;
     return give(gpu, GPU_MIG, ret);
+}
+
+int nvmlDeviceGetEccMode(nvml_device d, unsigned *ret, unsigned *pending)
+{
+    GPU_CALL("ecc_mode");
+    *pending = 0;
+    return give(gpu, GPU_ECC_MODE, ret);
+}
+
+int nvmlDeviceGetViolationStatus(nvml_device d, int which,
+                                 struct nvml_violation *ret)
+{
+    GPU_CALL("violation");
+    int code = give_long(gpu,
+                         which == NVML_VIOLATION_THERMAL ? GPU_SLOWED_HEAT_US
+                                                         : GPU_SLOWED_BOARD_US,
+                         &ret->violation_ns);
+    ret->violation_ns *= 1000;
+    return code;
+}
+
+int nvmlDeviceValidateInforom(nvml_device d)
+{
+    GPU_CALL("inforom_check");
+    return gpu->value[GPU_INFOROM_BAD] == GPU_UNKNOWN ? NVML_NOT_SUPPORTED
+           : gpu->value[GPU_INFOROM_BAD]              ? NVML_INFOROM_BAD
+                                                      : NVML_OK;
+}
+
+/* ---- Events ---------------------------------------------------------- */
+
+static FILE *events;
+static bool listened[GPUS_MAX];
+
+int nvmlEventSetCreate(nvml_event_set *ret)
+{
+    NODE_CALL("event_create");
+    *ret = (nvml_event_set)&events;
+    return NVML_OK;
+}
+
+int nvmlDeviceGetSupportedEventTypes(nvml_device d, unsigned long long *ret)
+{
+    GPU_CALL("event_types");
+    *ret = NVML_EVENT_XID | NVML_EVENT_DOUBLE_BIT;
+    return NVML_OK;
+}
+
+int nvmlDeviceRegisterEvents(nvml_device d, unsigned long long types,
+                             nvml_event_set set)
+{
+    GPU_CALL("event_register");
+    listened[index_of(d)] = types & NVML_EVENT_XID;
+    return NVML_OK;
+}
+
+int nvmlEventSetWait_v2(nvml_event_set set, struct nvml_event *ret,
+                        unsigned timeout_ms)
+{
+    char full[PATH_MAX], line[128];
+    const char *path = file_of("FAKE_EVENTS", full);
+    int xid, gpu;
+    for (unsigned ms = 0;; ms += 20) {
+        NODE_CALL("event_wait");
+        if (!events && path)
+            events = fopen(path, "r");
+        if (events && fgets(line, sizeof line, events)) {
+            if (sscanf(line, "%d %d", &xid, &gpu) != 2 || gpu < 0 ||
+                gpu >= GPUS_MAX || !listened[gpu])
+                continue;
+            *ret = (struct nvml_event){
+                .device = (nvml_device)(intptr_t)(gpu + 1),
+                .type = NVML_EVENT_XID,
+                .data = (unsigned long long)xid};
+            refresh();
+            return NVML_OK;
+        }
+        if (events)
+            clearerr(events);
+        if (ms >= timeout_ms)
+            return NVML_TIMEOUT;
+        usleep(20000);
+    }
+}
+
+int nvmlEventSetFree(nvml_event_set set)
+{
+    NODE_CALL("event_free");
+    if (events)
+        fclose(events);
+    events = NULL;
+    return NVML_OK;
 }
 #endif

@@ -1,7 +1,7 @@
 # tests/health
 check_PROGRAMS += tests/health/test_look tests/health/test_catalog \
 	tests/health/test_xid tests/health/test_active tests/health/test_pairs \
-	tests/health/test_gpu_model
+	tests/health/test_gpu_model tests/health/test_history
 tests_health_test_active_LDADD = $(HEALTH_LIBS)
 tests_health_test_pairs_LDADD = $(HEALTH_LIBS)
 tests_health_test_gpu_model_LDADD = $(HEALTH_LIBS)
@@ -10,6 +10,8 @@ tests_health_test_look_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_health_test_look_LDADD = $(HEALTH_LIBS)
 tests_health_test_catalog_LDADD = $(HEALTH_LIBS)
 tests_health_test_xid_LDADD = $(HEALTH_LIBS)
+tests_health_test_history_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_health_test_history_LDADD = $(HEALTH_LIBS)
 EXTRA_DIST += tests/health/t_hosts.t tests/health/t_page.t tests/health/hosts
 # The driver's stand-in: shared objects, as the real one.
 check_PROGRAMS += tests/health/libfake_nvml.so tests/health/libfake_nvml_old.so
@@ -26,4 +28,5 @@ tests_health_libfake_nvml_old_so_CFLAGS = $(AM_CFLAGS) -fPIC \
 tests_health_libfake_nvml_old_so_LDFLAGS = -shared -fPIC -Wl,-Bsymbolic
 tests_health_libfake_nvml_old_so_LDADD =
 EXTRA_DIST += tests/health/t_nvml.t tests/health/t_compare.t \
-	tests/health/t_live.t
+	tests/health/t_live.t tests/health/t_watch.t \
+	tests/health/t_history.t

@@ -121,6 +121,11 @@ unknown absent "node: .*not installed"
 like "$(report "$scratch/silent" --nvml /nonexistent.so)" "skipped.*active \(no GPU\)" "no GPU"
 like "$(FAKE_FAULT='processes 0 hangs' report "$scratch/good" --patience 0.05)" \
     "^unknown probe-hung active.*at NVML processes of gpu 0" "the driver hangs"
+sed -i '$a gpu 0 pcie_gen 3\ngpu 0 pcie_gen_max 5\ngpu 0 temperature 60' "$scratch/gpus"
+trial slow <<<'good 0; sleep 1; good 1; end'
+like "$(report "$scratch/slow")" "^warn +gpu-pcie-slow GPU-recorded-0: .*generation 3 of 5" \
+    "a PCI link that stays slow under load"
+sed -i '/pcie_gen\|temperature/d' "$scratch/gpus"
 sed -i 's/^gpu 2 processes.*//; /^gpus 3/a gpu 0 mig 1\ngpu 1 compute_mode 2\ngpu 2 lost 1' "$scratch/gpus"
 rm -f "$scratch/good.request"
 like "$(report "$scratch/good")" "skipped.*active \(no idle GPU\)" "instances, exclusive, lost: none is tried"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Recorded hosts: each folder of hosts/ holds what differs from hosts/good, and
-# the report that it must give. `remove` lists what it lacks, `options` and
-# site.yaml are given to koboshi-health. A new fault is a new folder.
+# the report that it must give. `remove` lists what it lacks, `options`,
+# site.yaml and history.json are given to koboshi-health. A new fault is a new
+# folder.
 # usage: t_hosts.t [--write]   (--write: take what is reported as expected)
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tap.sh"
@@ -21,8 +22,9 @@ host() {
     cp -r "$from/." "$host"
     [ ! -f "$host/options" ] || read -r -a options <"$host/options"
     [ ! -f "$host/site.yaml" ] || options+=(--expect "$host/site.yaml")
+    [ ! -f "$host/history.json" ] || options+=(--history "$host/history.json")
     timeout 20 "$health" --replay "$host" "${options[@]}" 2>&1 |
-        sed '1s/, [^,]*$//'
+        sed "1s/, [^,]*$//; s|$host/||g"
     echo "exit code ${PIPESTATUS[0]}"
 }
 
