@@ -12,3 +12,6 @@ tests_serve_test_sample_LDADD = libkb_serve.a $(BASE_LIBS)
 # for tests/parity/hf_logits.py, by hand
 check_PROGRAMS += tests/parity/hf_logits
 tests_parity_hf_logits_LDADD = $(SERVE_LIBS)
+# for tests/parity/table.sh
+check_PROGRAMS += tests/parity/apart
+tests_parity_apart_LDADD = $(CKPT_LIBS) $(COMM_LIBS) $(KERNELS_LIBS) $(BASE_LIBS)
