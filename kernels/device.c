@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ARENA_ALIGN 256
 
@@ -18,8 +19,11 @@ static const struct {
 
 struct host_block {
     struct host_block *next;
-    void *data;
+    char *data;
     size_t bytes;
+    void *whole;            /* reserved ones: what was mapped */
+    size_t whole_bytes;
+    size_t ripe, pinned;    /* from the beginning: touched; pinned */
 };
 struct event_node {
     struct event_node *next;
@@ -77,6 +81,13 @@ struct device *device_create(enum device_kind kind, int index, char *why,
     return device;
 }
 
+static void unreserve(struct device *device, struct host_block *b)
+{
+    for (size_t at = 0; at < b->pinned; at += DEVICE_PIECE)
+        device->backend->unpin(device, b->data + at);
+    munmap(b->whole, b->whole_bytes);
+}
+
 void device_destroy(struct device *device)
 {
     if (!device)
@@ -88,7 +99,10 @@ void device_destroy(struct device *device)
     }
     for (struct host_block *b = device->host_blocks, *next; b; b = next) {
         next = b->next;
-        device->backend->give_host(device, b->data, b->bytes);
+        if (b->whole)
+            unreserve(device, b);
+        else
+            device->backend->give_host(device, b->data, b->bytes);
         free(b);
     }
     if (device->arena)
@@ -169,7 +183,7 @@ void device_reset(struct device *device, size_t mark)
 
 void *device_alloc_host(struct device *device, size_t bytes)
 {
-    struct host_block *b = malloc(sizeof *b);
+    struct host_block *b = calloc(1, sizeof *b);
 
     if (!b)
         return NULL;
@@ -182,6 +196,50 @@ void *device_alloc_host(struct device *device, size_t bytes)
     b->next = device->host_blocks;
     device->host_blocks = b;
     return b->data;
+}
+
+/* Pieces begin at multiples of DEVICE_PIECE, where copies are cut (a copy must
+ * not go across two pinned ranges). */
+void *device_reserve_host(struct device *device, size_t bytes)
+{
+    struct host_block *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return NULL;
+    b->bytes = bytes;
+    b->whole_bytes = bytes + DEVICE_PIECE;
+    b->whole = mmap(NULL, b->whole_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b->whole == MAP_FAILED) {
+        free(b);
+        return NULL;
+    }
+    madvise(b->whole, b->whole_bytes, MADV_HUGEPAGE);
+    b->data = (char *)(((uintptr_t)b->whole + DEVICE_PIECE - 1) /
+                       DEVICE_PIECE * DEVICE_PIECE);
+    b->next = device->host_blocks;
+    device->host_blocks = b;
+    return b->data;
+}
+
+bool device_ripen_host(struct device *device, void *reserved)
+{
+    struct host_block *b = device->host_blocks;
+
+    while (b && b->data != reserved)
+        b = b->next;
+    if (!b || b->ripe >= b->bytes)
+        return false;
+    char *from = b->data + b->ripe;
+    size_t n = b->bytes - b->ripe < DEVICE_PIECE ? b->bytes - b->ripe
+                                                 : DEVICE_PIECE;
+    for (size_t i = 0; i < n; i += 4096)
+        ((volatile char *)from)[i] = from[i];
+    if (device->backend->pin && b->pinned == b->ripe &&
+        device->backend->pin(device, from, n))
+        b->pinned += n;
+    b->ripe += n;
+    return b->ripe < b->bytes;
 }
 
 stream_t device_stream(struct device *device, int index)

@@ -41,6 +41,9 @@ struct device_backend {
     void (*give)(struct device *device, void *block, size_t bytes);
     void *(*take_host)(struct device *device, size_t bytes);
     void (*give_host)(struct device *device, void *block, size_t bytes);
+    /* NULL: no matter. Of any thread; false: it is not pinned. */
+    bool (*pin)(struct device *device, void *from, size_t bytes);
+    void (*unpin)(struct device *device, void *from);
     enum kstatus (*sync)(struct device *device, stream_t stream);
     event_t (*event_create)(struct device *device);
     void (*event_destroy)(struct device *device, event_t e);

@@ -109,6 +109,21 @@ static void gpu_give_host(struct device *device, void *block, size_t bytes)
     note(device, "cudaFreeHost", cudaFreeHost(block));
 }
 
+static bool gpu_pin(struct device *device, void *from, size_t bytes)
+{
+    if (cudaSetDevice(device->index) == cudaSuccess &&
+        cudaHostRegister(from, bytes, cudaHostRegisterPortable) ==
+            cudaSuccess)
+        return true;
+    cudaGetLastError(); /* this thread's: no news for the others */
+    return false;
+}
+
+static void gpu_unpin(struct device *device, void *from)
+{
+    note(device, "cudaHostUnregister", cudaHostUnregister(from));
+}
+
 static enum kstatus gpu_sync(struct device *device, stream_t stream)
 {
     return status(device, "cudaStreamSynchronize",
@@ -161,8 +176,20 @@ static enum kstatus gpu_copy(struct device *device, void *dst, const void *src,
                                : direction == 2 ? cudaMemcpyDeviceToHost
                                                 : cudaMemcpyDeviceToDevice;
 
+    while (direction == 2 && bytes) { /* see device_reserve_host */
+        size_t n = DEVICE_PIECE - (uintptr_t)dst % DEVICE_PIECE;
+        cudaError_t e;
+        n = n < bytes ? n : bytes;
+        e = cudaMemcpyAsync(dst, src, n, kind, stream);
+        if (e != cudaSuccess)
+            return status(device, "cudaMemcpyAsync", e);
+        dst = (char *)dst + n;
+        src = (const char *)src + n;
+        bytes -= n;
+    }
     return status(device, "cudaMemcpyAsync",
-                  cudaMemcpyAsync(dst, src, bytes, kind, stream));
+                  bytes ? cudaMemcpyAsync(dst, src, bytes, kind, stream)
+                        : cudaSuccess);
 }
 
 static enum kstatus gpu_zero(struct device *device, void *dst, size_t bytes,
@@ -181,6 +208,8 @@ const struct device_backend device_backend_cuda = {
     .give = gpu_give,
     .take_host = gpu_take_host,
     .give_host = gpu_give_host,
+    .pin = gpu_pin,
+    .unpin = gpu_unpin,
     .sync = gpu_sync,
     .event_create = gpu_event_create,
     .event_destroy = gpu_event_destroy,

@@ -1,7 +1,9 @@
 /* save - the snapshot and the thread behind it; see ckpt.h.
  *
  * The step waits for a copy into memory that was allocated once; one thread
- * per rank then runs writer_save. State passes under one lock. */
+ * per rank then runs writer_save. State passes under one lock. The memory is
+ * much on GPUs, and pinned: the thread makes it after the first poll, beside
+ * the steps that follow the first. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@ struct ckpt {
     pthread_cond_t changed;
     pthread_t thread;
     bool started, busy, stop;
+    bool wanted, ripe;        /* the memory: begin with it; it is there */
     double begin_s;
     struct ckpt_news news[NEWS_MAX]; /* oldest first */
     int news_n;
@@ -47,15 +50,31 @@ static void add_news(struct ckpt *c, const struct ckpt_news *news)
     c->news[c->news_n++] = *news;
 }
 
+/* A piece of the memory, without the lock. */
+static void ripen(struct ckpt *c)
+{
+    pthread_mutex_unlock(&c->lock);
+    bool more = device_ripen_host(c->device, c->memory);
+    pthread_mutex_lock(&c->lock);
+    if (more)
+        return;
+    c->ripe = true;
+    pthread_cond_broadcast(&c->changed);
+}
+
 static void *write_saves(void *p)
 {
     struct ckpt *c = p;
     pthread_mutex_lock(&c->lock);
     for (;;) {
-        while (!c->busy && !c->stop)
+        while (!c->busy && !c->stop && (c->ripe || !c->wanted))
             pthread_cond_wait(&c->changed, &c->lock);
-        if (!c->busy)
+        if (c->stop && !c->busy)
             break;
+        if (!c->ripe) {
+            ripen(c);
+            continue;
+        }
         struct ckpt_news news = {.step = c->writer.step,
                                  .bytes = c->layout.bytes};
         snprintf(news.name, sizeof news.name, KB_CKPT_FMT,
@@ -119,7 +138,8 @@ struct ckpt *ckpt_open(struct comm *comm, const struct plan *plan,
     if (layout_build(views, views_n, place->rank, plan->ckpt_shard_bytes,
                      &c->layout, err))
         goto fail;
-    c->memory = device_alloc_host(device, (size_t)c->layout.memory_bytes + 1);
+    c->memory = device_reserve_host(device,
+                                    (size_t)c->layout.memory_bytes + 1);
     c->writer.boxes = layout_boxes(&c->layout, views);
     if (!c->memory || !c->writer.boxes) {
         err_set(err, "ckpt: no %lld bytes of host memory for the snapshot",
@@ -128,8 +148,6 @@ struct ckpt *ckpt_open(struct comm *comm, const struct plan *plan,
     }
     c->writer.layout = &c->layout;
     c->writer.memory = c->memory;
-    /* Touched now, or the first snapshot would wait for every page. */
-    memset(c->memory, 0, (size_t)c->layout.memory_bytes);
     layout_put_headers(&c->layout, c->memory);
     if (start_thread(c, err))
         goto fail;
@@ -188,7 +206,9 @@ int ckpt_save(struct ckpt *ckpt, int64_t step, const json_t *state, bool wait,
               struct err *err)
 {
     pthread_mutex_lock(&ckpt->lock);
-    while (ckpt->busy && wait)
+    ckpt->wanted = true;
+    pthread_cond_broadcast(&ckpt->changed);
+    while (!ckpt->ripe || (ckpt->busy && wait))
         pthread_cond_wait(&ckpt->changed, &ckpt->lock);
     bool busy = ckpt->busy;
     pthread_mutex_unlock(&ckpt->lock);
@@ -225,6 +245,10 @@ bool ckpt_busy(struct ckpt *ckpt)
 void ckpt_poll(struct ckpt *ckpt, struct ckpt_news *ret)
 {
     pthread_mutex_lock(&ckpt->lock);
+    if (!ckpt->wanted) {
+        ckpt->wanted = true;
+        pthread_cond_broadcast(&ckpt->changed);
+    }
     *ret = (struct ckpt_news){.what = CKPT_NONE};
     if (ckpt->news_n) {
         *ret = ckpt->news[0];

@@ -206,6 +206,7 @@ static void log_steps(int attempt, int first, int n, struct mlflow *m)
         struct metrics row = {.step = first + i, .steps = 100,
                               .loss = 10.0 - (first + i) * .01, .z = NAN,
                               .accuracy = NAN, .valid_loss = NAN,
+                              .loss_scale = NAN, .overflows = NAN,
                               .wall_s = 1700000000.0 + first + i};
         if (journal_metrics(j, &row, &err))
             abort();
