@@ -3,12 +3,15 @@
 
 usage: tokens.py BENCH_ENCODE TOKENIZER THREADS ROUNDS TEXT...
        tokens.py --equal BENCH_ENCODE TOKENIZER THREADS TEXT...
+       tokens.py --strings BENCH_ENCODE TOKENIZER THREADS NUMBER
 
 TOKENIZER: a folder with vocab.json and merges.txt (GPT-2's pattern) or a
 tokenizer.json. Each text is cut into documents of about 16 KiB at line ends,
 the same for all. The rounds take turns, so that the load of the machine is
 the same for all; the first round of each is shown apart (cold), the rest are
-warm. --equal compares the tokens instead.
+warm. --equal compares the tokens instead; --strings those of so many random
+strings over the code points that Python's unicodedata knows (Unicode 14 for
+Python 3.11), with special tokens among them, and lists what differs.
 """
 import json
 import os
@@ -52,7 +55,8 @@ def peers(path):
     ranks = {bytes(chars[c] for c in token): i for token, i in vocab.items()
              if token not in added}
     tt = tiktoken.Encoding("bench", pat_str=pattern, mergeable_ranks=ranks,
-                           special_tokens={})
+                           special_tokens={a: vocab.get(a, len(vocab))
+                                           for a in added})
     return hf, tt
 
 
@@ -103,38 +107,91 @@ class Ours:
         self.proc.wait()
 
 
-def compare(ours, hf, tt, docs, folder, path):
+def numbers(ours, folder):
+    """A list of arrays, one a document."""
     import numpy
     name = os.path.join(folder, "ids")
     ours.ask("dump " + name)
-    got = numpy.fromfile(name, dtype=numpy.int32)
+    all_ids, at, got = numpy.fromfile(name, dtype=numpy.int32), 0, []
+    while at < len(all_ids):
+        n = int(all_ids[at])
+        got.append(all_ids[at + 1:at + 1 + n])
+        at += 1 + n
+    return got
+
+
+def compare(ours, hf, tt, docs, folder, path):
+    got = numbers(ours, folder)
     for peer, encode in (
             ("tokenizers", lambda d: [e.ids for e in hf.encode_batch_fast(
                 d, add_special_tokens=False)]),
-            ("tiktoken", lambda d: tt.encode_ordinary_batch(d))):
-        at, wrong = 0, None
+            ("tiktoken", lambda d: tt.encode_batch(d, allowed_special="all",
+                                                   disallowed_special=()))):
+        wrong = []
         for i in range(0, len(docs), 64):
-            want = numpy.array(sum(encode(docs[i:i + 64]), []),
-                               dtype=numpy.int32)
-            if not numpy.array_equal(got[at:at + len(want)], want):
-                wrong = i
-                break
-            at += len(want)
-        same = wrong is None and at == len(got)
-        print("%s: %s: %s, %d tokens" %
-              (os.path.basename(path), peer, "equal" if same else
-               "DIFFERS near document %s" % wrong, len(got)), flush=True)
+            for k, want in enumerate(encode(docs[i:i + 64])):
+                if got[i + k].tolist() != want:
+                    wrong.append(i + k)
+        same = not wrong and len(got) == len(docs)
+        print("%s: %s: %d texts, %d tokens: %s" %
+              (os.path.basename(path), peer, len(docs), sum(map(len, got)),
+               "equal" if same else "%d DIFFER" % len(wrong)), flush=True)
+        for i in wrong[:20]:
+            print("  %r: %s, theirs %s" % (docs[i][:60], got[i].tolist()[:20],
+                                           encode([docs[i]])[0][:20]))
+
+
+def random_strings(number):
+    """Of assigned code points: all alike, of one script, and as in text."""
+    import random
+    import unicodedata
+    rng = random.Random(20240531)
+    assigned = [c for c in range(0x110000)
+                if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
+    private = [c for c in assigned if unicodedata.category(chr(c)) != "Co"]
+    bits = ["'s", "'LL", " ", "  ", "\n", "\r\n", "\t", "the", " of", "1", "234",
+            "5678", "x", "Y", "aB", ".", "...", "/", "\u0301", "\u017f", "\u00a0",
+            "\u3000", "\u0663", "<|endoftext|>", "<|endof", "日本", "カナ", "é"]
+    for i in range(number):
+        n, kind = rng.randrange(1, 24), rng.randrange(4)
+        if kind == 0:
+            yield "".join(chr(rng.choice(assigned)) for _ in range(n))
+        elif kind == 1:
+            yield "".join(chr(rng.choice(private)) for _ in range(n))
+        elif kind == 2:
+            at = rng.randrange(len(private))
+            yield "".join(chr(rng.choice(private[at:at + 40]))
+                          for _ in range(n))
+        else:
+            yield "".join(rng.choice(bits) if rng.random() < .8 else
+                          chr(rng.choice(private)) for _ in range(n))
+
+
+def compare_strings(binary, tokenizer, threads, number, hf, tt):
+    docs = list(random_strings(number))
+    with tempfile.TemporaryDirectory() as folder:
+        path, at, ends = os.path.join(folder, "strings"), 0, []
+        with open(path, "wb") as f:
+            for doc in docs:
+                at += f.write(doc.encode())
+                ends.append(at)
+        ours = Ours(binary, tokenizer, path, ends, threads, folder)
+        compare(ours, hf, tt, docs, folder, path)
+        ours.close()
 
 
 def main():
     args = sys.argv[1:]
-    equal = args[0] == "--equal"
-    args = args[equal:]
+    equal, strings = args[0] == "--equal", args[0] == "--strings"
+    args = args[equal or strings:]
     binary, tokenizer, threads = args[0], args[1], int(args[2])
-    rounds = 1 if equal else int(args[3])
+    rounds = int(args[3]) if not equal else 1
     os.environ["RAYON_NUM_THREADS"] = str(threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
     hf, tt = peers(tokenizer)
+    if strings:
+        compare_strings(binary, tokenizer, threads, int(args[3]), hf, tt)
+        return
     for path in args[3 if equal else 4:]:
         docs, ends, size = cut(path)
         with tempfile.TemporaryDirectory() as folder:

@@ -49,7 +49,7 @@ static const char usage[] =
     "decode   the text of document N, or of all\n"
     "count    documents and tokens of text, as build, without output\n"
     "train-tokenizer  a byte-level BPE of N tokens, as tokenizer.json, with\n"
-    "         the pattern gpt2, llama3 or qwen2 (llama3)\n"
+    "         the pattern gpt2, llama3, qwen2 or o200k (llama3)\n"
     "merge    the documents of all, one after the other\n"
     "split    by shares of the documents, as 98,1,1: PREFIX-0, PREFIX-1...\n"
     "dedup-report  runs of N tokens (64) that come more than once: they make\n"

@@ -21,6 +21,8 @@ static const struct known {
     {"r50k_base", PRETOK_GPT2, 50256, 50257, "<|endoftext|>"},
     {"p50k_base", PRETOK_GPT2, 50256, 50281, "<|endoftext|>"},
     {"cl100k_base", PRETOK_CL100K, 100257, 100277, "<|endoftext|>"},
+    {"o200k_base", PRETOK_O200K, 199999, 200019, "<|endoftext|>"},
+    {"o200k_harmony", PRETOK_O200K, 199999, 201088, "<|endoftext|>"},
     /* Llama 3's, 256 special tokens behind the 128000. */
     {"tokenizer.model", PRETOK_LLAMA3, 128001, 128256, "<|end_of_text|>"},
 };

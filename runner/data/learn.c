@@ -263,16 +263,18 @@ static int learn_and_write(struct counting *c, struct learn_counts *ret,
 int learn_run(const struct learn *learn, struct learn_counts *ret,
               struct err *err)
 {
-    static const char *const names[] = {"gpt2", "llama3", "qwen2"};
-    static const enum pretok of[] = {PRETOK_GPT2, PRETOK_LLAMA3, PRETOK_QWEN2};
+    static const char *const names[] = {"gpt2", "llama3", "qwen2",
+                                        "o200k"};
+    static const enum pretok of[] = {PRETOK_GPT2, PRETOK_LLAMA3, PRETOK_QWEN2,
+                                     PRETOK_O200K};
     struct counting c = {.learn = learn, .pretok = PRETOK_N};
     int rc = 0;
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (!strcmp(names[i], learn->pattern))
             c.pretok = of[i];
     if (c.pretok == PRETOK_N)
         return err_set_class(err, ERR_REQUEST, "data: no such pattern: '%s'; "
-                             "give gpt2, llama3 or qwen2", learn->pattern);
+                             "give gpt2, llama3, qwen2 or o200k", learn->pattern);
     if (learn->vocab <= BYTES_N || learn->vocab > 1 << 20)
         return err_set_class(err, ERR_REQUEST, "data: a vocabulary of %d: give "
                              "257 to 1048576", learn->vocab);

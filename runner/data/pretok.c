@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runner/data/text.h"
+#include "runner/data/unicode_case.h"
 #include "runner/data/unicode_table.h"
 
 enum class { OTHER, LETTER, NUMBER, SPACE };
@@ -215,10 +216,48 @@ static inline size_t near_llama3(const char *p, uint32_t digits)
     n += run_at(m.newline, n);
     return n < NEAR_N ? n : 0;
 }
+
+static inline size_t near_o200k(const char *p)
+{
+    struct near m = near_of(p);
+    uint32_t i = !(m.letter & 1), n;
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    if (m.high & 3)
+        return 0;
+    if (m.letter >> i & 1 && !((m.number | m.newline) & i)) {
+        uint32_t upper = mask_range(x, 'A', 26);
+        n = i + run_at(upper, i);
+        n += n < NEAR_N ? run_at(m.letter & ~upper, n) : 0;
+        return n < NEAR_N && p[n] != '\'' ? sure(&m, n) : 0;
+    }
+    if (m.number & 1) {
+        n = run_at(m.number, 0);
+        return n >= 3 ? 3 : sure(&m, n);
+    }
+    i = *p == ' ';
+    if (!(m.other >> i & 1))
+        return near_white(&m, m.newline);
+    n = i + run_at(m.other, i);
+    if (!sure(&m, n))
+        return 0;
+    n += run_at(m.newline | mask_of(x, '/'), n);
+    return n < NEAR_N ? n : 0;
+}
+
+static inline size_t near_next(enum pretok pretok, const char *p)
+{
+    switch (pretok) {
+    case PRETOK_GPT2:
+        return near_gpt2(p);
+    case PRETOK_O200K:
+        return near_o200k(p);
+    default:
+        return near_llama3(p, pretok == PRETOK_QWEN2 ? 1 : 3);
+    }
+}
 #else
 enum { NEAR_N = INT32_MAX };
-#define near_gpt2(p) ((size_t)0)
-#define near_llama3(p, digits) ((size_t)0)
+#define near_next(pretok, p) ((size_t)0)
 #endif
 
 /* ---- Any text ------------------------------------------------------------ */
@@ -226,8 +265,6 @@ enum { NEAR_N = INT32_MAX };
 static size_t next_gpt2(const char *p, const char *end)
 {
     size_t n;
-    if (end - p >= NEAR_N && (n = near_gpt2(p)))
-        return n;
     if (*p == '\'' && (n = contraction(p, end, false)))
         return n;
     const char *from = *p == ' ' && p + 1 < end ? p + 1 : p;
@@ -254,8 +291,6 @@ static size_t next_llama3(const char *p, const char *end, int digits,
 {
     size_t n;
     int len;
-    if (end - p >= NEAR_N && (n = near_llama3(p, (uint32_t)digits)))
-        return n;
     if (*p == '\'' && (n = contraction(p, end, true)))
         return n;
     enum class class = look(p, end, &len);
@@ -275,7 +310,80 @@ static size_t next_llama3(const char *p, const char *end, int digits,
     return (size_t)(q - p);
 }
 
+/* ---- o200k: words are cut where their case says ------------------------- */
+
+enum { UPPER = 1, LOWER = 2 }; /* other letters and marks are both */
+
+static int case_at(const char *p, const char *end, int *ret_len)
+{
+    uint32_t code;
+    int len = utf8_get(p, end, &code);
+    *ret_len = len < 0 ? -len : len;
+    if (len < 0)
+        return 0;
+    const unsigned char *block =
+        unicode_case_block[unicode_case_index[code >> 8]];
+    return block[(code & 255) >> 2] >> 2 * (code & 3) & 3;
+}
+
+/* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ , whose first
+ * part may have to give back its last characters that are in both; NULL: no
+ * match. *ret_upper: behind the first part alone. */
+static const char *cased(const char *p, const char *end,
+                         const char **ret_upper)
+{
+    const char *both = NULL, *from;
+    int len, what;
+    while (p < end && (what = case_at(p, end, &len)) & UPPER) {
+        p += len;
+        both = what & LOWER ? p : both;
+    }
+    *ret_upper = from = p;
+    while (p < end && case_at(p, end, &len) & LOWER)
+        p += len;
+    return p > from ? p : both;
+}
+
+static size_t with_contraction(const char *p, const char *q, const char *end)
+{
+    size_t more = q < end && *q == '\'' ? contraction(q, end, true) : 0;
+    return (size_t)(q - p) + more;
+}
+
+static size_t next_o200k(const char *p, const char *end)
+{
+    const char *upper[2], *q;
+    int len;
+    enum class class = look(p, end, &len);
+    int before = class == LETTER || class == NUMBER || is_newline(*p) ? 0
+                                                                      : len;
+    if ((q = cased(p + before, end, &upper[0])))
+        return with_contraction(p, q, end);
+    upper[1] = upper[0];
+    if (before && (q = cased(p, end, &upper[1])))
+        return with_contraction(p, q, end);
+    if (upper[0] > p + before)
+        return with_contraction(p, upper[0], end);
+    if (upper[1] > p)
+        return with_contraction(p, upper[1], end);
+    if (class == NUMBER)
+        return numbers(p, end, 3);
+    const char *from = *p == ' ' && p + 1 < end ? p + 1 : p;
+    if (peek(from, end) != OTHER)
+        return white(p, end, true, false);
+    q = run(OTHER, from, end);
+    while (q < end && (is_newline(*q) || *q == '/'))
+        q++;
+    return (size_t)(q - p);
+}
+
 size_t pretok_next(enum pretok pretok, const char *p, const char *end)
+{
+    size_t n = end - p >= NEAR_N ? near_next(pretok, p) : 0;
+    return n ? n : pretok_scan(pretok, p, end);
+}
+
+size_t pretok_scan(enum pretok pretok, const char *p, const char *end)
 {
     switch (pretok) {
     case PRETOK_GPT2:
@@ -284,6 +392,8 @@ size_t pretok_next(enum pretok pretok, const char *p, const char *end)
         return next_llama3(p, end, 3, false);
     case PRETOK_CL100K:
         return next_llama3(p, end, 3, true);
+    case PRETOK_O200K:
+        return next_o200k(p, end);
     default:
         return next_llama3(p, end, 1, false);
     }
@@ -291,6 +401,9 @@ size_t pretok_next(enum pretok pretok, const char *p, const char *end)
 
 #define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define UPPERS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWERS "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SHORTS "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 static const struct {
     const char *regex;
     enum pretok pretok;
@@ -299,6 +412,10 @@ static const struct {
      "|\\s+(?!\\S)|\\s+", PRETOK_GPT2},
     {HEAD "\\p{N}{1,3}" TAIL, PRETOK_LLAMA3},
     {HEAD "\\p{N}" TAIL, PRETOK_QWEN2},
+    {"[^\\r\\n\\p{L}\\p{N}]?" UPPERS "*" LOWERS "+" SHORTS
+     "|[^\\r\\n\\p{L}\\p{N}]?" UPPERS "+" LOWERS "*" SHORTS
+     "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)"
+     "|\\s+", PRETOK_O200K},
 };
 
 const char *pretok_regex(enum pretok pretok)

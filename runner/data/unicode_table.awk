@@ -3,10 +3,25 @@
 #
 #   awk -f unicode_table.awk /usr/share/unicode/UnicodeData.txt \
 #       /usr/share/unicode/PropList.txt > unicode_table.h
+#   awk -v name=case -f ... > unicode_case.h
 #
 # (Debian: unicode-data.) Two stages: a block number for each 256 code points,
-# and blocks of 64 bytes, two bits a code point: 0 other, 1 L, 2 N, 3 space.
-BEGIN { FS = ";" }
+# and blocks of 64 bytes, two bits a code point: 0 other, 1 L, 2 N, 3 space;
+# with name=case: 1 upper and title case, 2 lower case, 3 other letters and
+# marks.
+BEGIN {
+    FS = ";"
+    if (!name)
+        name = "table"
+    prefix = name == "case" ? "unicode_case" : "unicode"
+}
+
+function value_of(category) {
+    if (name != "case")
+        return category ~ /^L/ ? 1 : category ~ /^N/ ? 2 : 0
+    return category ~ /^L[ut]/ ? 1 : category == "Ll" ? 2 : \
+        category ~ /^[LM]/ ? 3 : 0
+}
 
 function hex(text,   i, v) {
     v = 0
@@ -17,8 +32,7 @@ function hex(text,   i, v) {
 
 FILENAME ~ /UnicodeData/ {
     code = hex($1)
-    kind = substr($3, 1, 1)
-    value = kind == "L" ? 1 : kind == "N" ? 2 : 0
+    value = value_of($3)
     from = $2 ~ /, Last>$/ ? last + 1 : code
     if (value)
         for (c = from; c <= code; c++)
@@ -26,7 +40,7 @@ FILENAME ~ /UnicodeData/ {
     last = code
 }
 
-FILENAME ~ /PropList/ && /; White_Space/ {
+FILENAME ~ /PropList/ && /; White_Space/ && name == "table" {
     split($1, range, /\.\.| /)
     to = range[2] == "" ? range[1] : range[2]
     for (c = hex(range[1]); c <= hex(to); c++)
@@ -54,14 +68,14 @@ END {
         }
         index_of[b] = number[text]
     }
-    print "/* unicode_table - made by unicode_table.awk from Unicode " version
+    print "/* unicode_" name " - made by unicode_table.awk from Unicode " version
     print " * (unicode.org/license); do not edit. */"
-    print "#define UNICODE_TABLE_VERSION \"" version "\""
-    printf "static const unsigned char unicode_index[4352] = {"
+    print "#define UNICODE_" toupper(name) "_VERSION \"" version "\""
+    printf "static const unsigned char " prefix "_index[4352] = {"
     for (b = 0; b < 4352; b++)
         printf "%s%d,", b % 16 ? "" : "\n    ", index_of[b]
     print "\n};"
-    printf "static const unsigned char unicode_block[%d][64] = {", blocks
+    printf "static const unsigned char " prefix "_block[%d][64] = {", blocks
     for (b = 0; b < blocks; b++)
         printf "\n    {%s},", block[b]
     print "\n};"

@@ -4,7 +4,8 @@
  * usage: bench_encode TOKENIZER TEXT CUTS THREADS
  * CUTS: the ends of the documents in TEXT, a number a line. Each round prints
  * its seconds, seconds of all processors, and tokens. A line "dump PATH"
- * writes the numbers of all documents instead, int32 each.
+ * writes the numbers of all documents instead: for each their count and they,
+ * int32 each.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -60,12 +61,16 @@ static void *work(void *ctx)
     w->ids.n = 0;
     for (size_t d = w->first; d < w->end; d++) {
         size_t at = w->text->cut[d], n = w->text->cut[d + 1] - at;
-        size_t before = w->ids.n;
+        size_t before = w->ids.n + w->keep;
+        if (w->keep && !ids_reserve(&w->ids, 1, &err))
+            w->ids.n++; /* the count's place */
         if (tokenizer_encode(w->tokenizer, w->text->data + at, n, &w->ids,
                              &err))
             w->failed = true;
         w->tokens_n += w->ids.n - before;
-        if (!w->keep)
+        if (w->keep)
+            w->ids.data[before - 1] = (int32_t)(w->ids.n - before);
+        else
             w->ids.n = 0;
     }
     return NULL;

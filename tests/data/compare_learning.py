@@ -24,7 +24,7 @@ def main():
             f.write("日本語のテキスト、カタカナ。aaaaaaaa 12345\n\n" * 30)
         files.append(extra)
         texts = [open(x, encoding="utf-8", newline="").read() for x in files]
-        for pattern in ("gpt2", "llama3", "qwen2"):
+        for pattern in ("gpt2", "llama3", "qwen2", "o200k"):
             subprocess.run([koboshi, "data", "train-tokenizer", "--pattern",
                             pattern, "--vocab", "3000", "--output", path] +
                            files, check=True, stdout=subprocess.PIPE)

@@ -2,6 +2,8 @@
  * match, as regular expression engines give them, '|' between. */
 #include "runner/data/pretok.h"
 
+#include <stdint.h>
+
 #include <stdlib.h>
 
 #include "tests/tap.h"
@@ -39,6 +41,13 @@ static const struct {
     {PRETOK_CL100K, "a \n  ", "a| \n  "},
     {PRETOK_CL100K, "a \n  b", "a| \n| | b"},
     {PRETOK_QWEN2, "12345 x", "1|2|3|4|5| x"},
+    {PRETOK_O200K, "helloWorld HTTPServer", "hello|World| HTTPServer"},
+    {PRETOK_O200K, "don't DON'T x's'y", "don't| DON'T| x's|'y"},
+    {PRETOK_O200K, "a.b/c//d\n/\n/e", "a|.b|/c|//|d|\n|/\n/|e"},
+    {PRETOK_O200K, "\xe3\x81\x82" "AB\xe3\x81\x82" "CD 12345",
+     "\xe3\x81\x82" "AB\xe3\x81\x82|CD| |123|45"},
+    {PRETOK_O200K, "\xcc\x81" "A e\xcc\x81X", "\xcc\x81|A| e\xcc\x81|X"},
+    {PRETOK_O200K, "a   b \n c", "a|  | b| \n| c"},
 };
 
 static void test_cases(void)
@@ -60,8 +69,44 @@ static void test_cases(void)
     }
 }
 
+/* Texts of what the expressions tell apart; most pieces end within the sixteen
+ * bytes that are looked at together, some at their edge. */
+static void test_near(void)
+{
+    static const char *const bits[] = {
+        "a", "bc", "Z", "XY", "the", "Word", "internationalis", " ", " ", "  ",
+        "\t", "\n", "\r\n", "\n\n", "1", "23", "4567", ".", ",", "!?", "/", "'",
+        "'s", "'LL", "'ve", "(", "_", "\xc3\xa9", "\xe3\x81\x82", "\xcc\x81",
+        "\xc5\xbf", "\xc2\xa0", "\xd9\xa3", "\xff", "\xf0\x9f\x98\x80", "\x0b",
+        "\x1f", "----------------", "0000000000000000"};
+    enum { BITS_N = sizeof bits / sizeof *bits };
+    uint32_t seed = 11;
+    for (enum pretok pretok = 0; pretok < PRETOK_N; pretok++) {
+        int same = 1;
+        for (int round = 0; round < 20000 && same; round++) {
+            char text[1024];
+            size_t n = 0;
+            for (int i = 0; i < 24; i++) {
+                seed = seed * 1664525u + 1013904223u;
+                const char *bit = bits[(seed >> 12) % (round % 2 ? BITS_N : 27)];
+                memcpy(text + n, bit, strlen(bit));
+                n += strlen(bit);
+            }
+            char *copy = malloc(n);
+            memcpy(copy, text, n);
+            for (size_t at = 0, some; at < n && same; at += some) {
+                some = pretok_next(pretok, copy + at, copy + n);
+                same = some == pretok_scan(pretok, copy + at, copy + n);
+            }
+            free(copy);
+        }
+        ok(same, "sixteen bytes at once and one by one, pattern %d", pretok);
+    }
+}
+
 int main(void)
 {
+    test_near();
     test_cases();
     ok(pretok_of_regex("\\w+|\\s") == PRETOK_N, "an unknown expression");
     ok(pretok_of_regex("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| "
