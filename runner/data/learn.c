@@ -273,8 +273,9 @@ int learn_run(const struct learn *learn, struct learn_counts *ret,
         if (!strcmp(names[i], learn->pattern))
             c.pretok = of[i];
     if (c.pretok == PRETOK_N)
-        return err_set_class(err, ERR_REQUEST, "data: no such pattern: '%s'; "
-                             "give gpt2, llama3, qwen2 or o200k", learn->pattern);
+        return err_set_class(err, ERR_REQUEST,
+                             "data: no such pattern: '%s'; give gpt2, llama3, "
+                             "qwen2 or o200k", learn->pattern);
     if (learn->vocab <= BYTES_N || learn->vocab > 1 << 20)
         return err_set_class(err, ERR_REQUEST, "data: a vocabulary of %d: give "
                              "257 to 1048576", learn->vocab);

@@ -31,7 +31,7 @@ libkb_data_a_SOURCES = \
 	runner/data/tokens.c runner/data/tokens.h \
 	runner/data/tokens_file.h runner/data/tokens_write.c \
 	runner/data/twister.c runner/data/twister.h \
-	runner/data/unicode_case.h runner/data/unicode_table.h \
+	runner/data/unicode_case_table.h runner/data/unicode_table.h \
 	runner/data/windows.c runner/data/windows.h
 if HAVE_SENTENCEPIECE
 libkb_data_a_SOURCES += runner/data/sentencepiece.cc

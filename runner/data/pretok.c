@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runner/data/text.h"
-#include "runner/data/unicode_case.h"
+#include "runner/data/unicode_case_table.h"
 #include "runner/data/unicode_table.h"
 
 enum class { OTHER, LETTER, NUMBER, SPACE };

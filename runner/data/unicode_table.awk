@@ -3,7 +3,7 @@
 #
 #   awk -f unicode_table.awk /usr/share/unicode/UnicodeData.txt \
 #       /usr/share/unicode/PropList.txt > unicode_table.h
-#   awk -v name=case -f ... > unicode_case.h
+#   awk -v name=case -f ... > unicode_case_table.h
 #
 # (Debian: unicode-data.) Two stages: a block number for each 256 code points,
 # and blocks of 64 bytes, two bits a code point: 0 other, 1 L, 2 N, 3 space;
@@ -68,7 +68,7 @@ END {
         }
         index_of[b] = number[text]
     }
-    print "/* unicode_" name " - made by unicode_table.awk from Unicode " version
+    print "/* unicode_" (name == "case" ? "case_table" : name) " - made by unicode_table.awk from Unicode " version
     print " * (unicode.org/license); do not edit. */"
     print "#define UNICODE_" toupper(name) "_VERSION \"" version "\""
     printf "static const unsigned char " prefix "_index[4352] = {"

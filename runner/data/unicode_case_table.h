@@ -1,4 +1,4 @@
-/* unicode_case - made by unicode_table.awk from Unicode 15.0.0
+/* unicode_case_table - made by unicode_table.awk from Unicode 15.0.0
  * (unicode.org/license); do not edit. */
 #define UNICODE_CASE_VERSION "15.0.0"
 static const unsigned char unicode_case_index[4352] = {
