@@ -1,6 +1,8 @@
 """grads - gradients of whole models, tensor by tensor, against the fp32 CPU backend.
 
-usage: grads.py [SHAPE...]         shapes of weights.py; settings as lab.py says
+usage: grads.py [SHAPE[-start]...]         shapes of weights.py; settings as lab.py says
+
+-start: with the weights that training starts from; else shaken ones, of which no gradient is special.
 
 From the same weights and the same real tokens, koboshi-train makes one step with learning rate 0, no clipping and
 beta1 0, so that the first moments in its checkpoint are the gradients, to the bit. Distance of a tensor a from the
@@ -27,12 +29,10 @@ def our_grads(run):
     return {n[len("exp_avg/") :]: x.to(DEVICE) for n, x in t.items() if n.startswith("exp_avg/")}
 
 
-def torch_grads(run, dtype, pure=False):
+def torch_grads(run, dtype):
     t = twin.Trainer(run.dir, 0, DEVICE, dtype, B)
-    t.conf["dtype"] = torch.bfloat16 if pure else t.conf["dtype"]
-    low = {n: p.detach().to(torch.bfloat16).requires_grad_() for n, p in t.params.items()} if pure else None
-    loss = t.backward(low)
-    return {n: p.grad.double() for n, p in (low or t.params).items()}, loss
+    t.backward()
+    return {n: p.grad.double() for n, p in t.params.items()}
 
 
 def distances(a, b):
@@ -48,7 +48,7 @@ def worst(d):
 
 def runs_of(shape):
     hf = os.path.join(WORK, shape + ".hf")
-    weights.write(hf, shape, shaken=True)
+    weights.write(hf, shape.removesuffix("-start"), shaken=not shape.endswith("-start"))
     common = dict(train__steps=1, train__seq_len=T, train__global_batch=B, train__micro_batch=B, optim__lr=0,
                   optim__min_lr=0, optim__clip=0, optim__beta1=0)
     kinds = [("reference", "cpu", "fp32"), ("fp32", DEVICE, "fp32")]
@@ -61,10 +61,8 @@ def judge(results, shape, grads, run):
     ref = grads.pop("reference")
     d = distances(grads["fp32"], ref)
     results.put(f"{shape} fp32", max(d.values()) <= FP32_LIMIT, limit=FP32_LIMIT, **worst(d), tensors=len(d))
-    peer, _ = torch_grads(run, "fp32")
-    results.put(f"{shape} PyTorch fp32", True, told="for comparison", **worst(distances(peer, ref)))
-    auto = distances(torch_grads(run, "bf16")[0], ref)
-    pure = distances(torch_grads(run, "fp32", pure=True)[0], ref)
+    results.put(f"{shape} PyTorch fp32", True, told="for comparison", **worst(distances(torch_grads(run, "fp32"), ref)))
+    auto, pure = (distances(torch_grads(run, d), ref) for d in ("bf16", "bf16w"))
     told = dict(torch_autocast=worst(auto), torch_bf16_weights=worst(pure))
     if "bf16" not in grads:
         results.put(f"{shape} PyTorch bf16", True, told="no bf16 of ours on a CPU", **told)
@@ -81,7 +79,7 @@ def judge(results, shape, grads, run):
 
 def main():
     results = Results("grads")
-    shapes = [s for s in sys.argv[1:] or weights.SHAPES if not results.have(f"{s} fp32")]
+    shapes = [s for s in sys.argv[1:] or [*weights.SHAPES, "gpt2-124m-start"] if not results.have(f"{s} fp32")]
     with ThreadPoolExecutor(4) as pool:
         jobs = []
         for shape in shapes:

@@ -4,7 +4,7 @@
 #
 # usage: resume.sh [PRESET:PRECISION...]     settings as all.sh says
 . "$(dirname "$0")/lab.sh"
-STEPS=${RESUME_STEPS:-24} KILL_AT=${RESUME_KILL:-17} INTERVAL=${RESUME_INTERVAL:-10}
+STEPS=${RESUME_STEPS:-240} INTERVAL=${RESUME_INTERVAL:-60}
 
 # run NAME PRESET PRECISION: koboshi-train in $GPU_WORK/NAME.
 run() {
@@ -29,13 +29,19 @@ log.tensorboard=false" exec "$GPU_BIN/koboshi-train" --config "$GPU_WORK/$1.yaml
 logged() { cat "$GPU_WORK/$1"/attempts/*/metrics.jsonl 2>/dev/null | wc -l; }
 digest() { "$GPU_BIN/koboshi" ckpt digest --run-dir "$GPU_WORK/$1" $STEPS 2>&1 | cut -d' ' -f1; }
 
-# Killed as soon as it has logged KILL_AT steps, so inside the next one.
+# Killed two steps after its first checkpoint has been committed, so inside the
+# next one.
 run_killed() {
-    local pid tick
+    local pid tick last=
     (run "$@") &
     pid=$!
-    for ((tick = 0; tick < 6000; tick++)); do
-        [ "$(logged "$1")" -lt "$KILL_AT" ] && kill -0 $pid 2>/dev/null || break
+    for ((tick = 0; tick < 12000; tick++)); do
+        kill -0 $pid 2>/dev/null || break
+        if [ -z "$last" ]; then
+            ! compgen -G "$GPU_WORK/$1/ckpt/step-*/manifest.json" >/dev/null || last=$(($(logged "$1") + 2))
+        elif [ "$(logged "$1")" -ge "$last" ]; then
+            break
+        fi
         sleep 0.01
     done
     kill -KILL $pid

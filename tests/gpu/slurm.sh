@@ -40,17 +40,17 @@ if [ -z "${CLUSTER_NODES:-}" ]; then
 fi
 
 . "$here/../system/run.sh"
-RUN_STEPS=${SLURM_STEPS:-400}
+RUN_STEPS=${SLURM_STEPS:-160}
 export NCCL_ALGO=Ring NCCL_PROTO=Simple NCCL_MIN_NCHANNELS=2 NCCL_MAX_NCHANNELS=2
-export NCCL_IB_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_DEBUG=${NCCL_DEBUG:-WARN}
+export NCCL_SOCKET_IFNAME=eth0 NCCL_IB_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_DEBUG=${NCCL_DEBUG:-WARN}
 RUN_TEXT=$GPU_TOKENS
 
 begin() { # NAME
-    run_write "$1" model.preset="${SLURM_PRESET:-gpt2-nano}" model.vocab_size=50257 \
+    run_write "$1" model.preset="${SLURM_PRESET:-gpt2-nano}" model.vocab_size="${SLURM_VOCAB:-50257}" \
         train.device="$GPU_DEVICE" train.deterministic=true health.mode=off \
-        checkpoint.interval=40 log.tensorboard=false log.interval=10
+        checkpoint.interval=20 log.tensorboard=false log.interval=10
 }
-submit() { run_submit -N "${1:-2}" --gres=gpu:1 "${@:2}"; }
+submit() { run_submit -N "${1:-2}" --gpus-per-node=1 "${@:2}"; }
 
 memory() { # MiB in use on each card
     nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | tr '\n' ' '

@@ -10,7 +10,8 @@ Prints a line a step and a verdict; exit 0 when no loss is further away than the
 """
 import argparse, json, math, sys
 
-from torch_twin import Trainer, metrics
+from metrics import metrics
+from torch_twin import Trainer
 
 
 def main():

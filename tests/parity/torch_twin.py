@@ -169,17 +169,19 @@ def shape_of(y, value, tensors, dtype):
 def be_exact(exact):
     """No TF32 and, where fp32 or fp64 is computed, no attention kernel that might round more than a product does."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    if exact:
-        torch.backends.cuda.enable_flash_sdp(False)
-        torch.backends.cuda.enable_mem_efficient_sdp(False)
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    for switch in ("flash", "mem_efficient", "cudnn"):
+        getattr(torch.backends.cuda, f"enable_{switch}_sdp")(not exact)
 
 
 class Trainer:
-    """A run taken up from its checkpoint of a step, in PyTorch: our masters and moments, our samples, our schedule."""
+    """A run taken up from its checkpoint of a step, in PyTorch: our masters and moments, our samples, our schedule.
+
+    dtype: fp32, fp64; bf16, which is autocast, as most train (the residual stream stays fp32); bf16w, bf16 weights and
+    stream with fp32 masters, as Megatron-LM and llm.c do, and we.
+    """
 
     def __init__(self, run_dir, step, device, dtype, micro):
-        be_exact(dtype != "bf16")
+        be_exact(not dtype.startswith("bf16"))
         self.y, value = open_run(run_dir)
         self.step, self.device, self.dtype, self.micro = step, device, dtype, micro
         self.keep = torch.float64 if dtype == "fp64" else torch.float32
@@ -188,7 +190,7 @@ class Trainer:
         take = lambda kind: {n[len(kind) + 1 :]: t.to(device, self.keep) for n, t in tensors.items()
                              if n.startswith(kind + "/")}
         masters, m, v = take("master"), take("exp_avg"), take("exp_avg_sq")
-        self.conf = shape_of(self.y, value, masters, torch.bfloat16 if dtype == "bf16" else self.keep)
+        self.conf = shape_of(self.y, value, masters, torch.bfloat16 if dtype.startswith("bf16") else self.keep)
         self.T = int(value("train.seq_len", self.y.get("model.max_positions")))
         self.G, self.steps = int(self.y["train.global_batch"]), int(self.y["train.steps"])
         lr = float(self.y["optim.lr"])
@@ -206,14 +208,17 @@ class Trainer:
         data = self.y["data.train"][0] if isinstance(self.y["data.train"], list) else self.y["data.train"]
         self.order = Order(os.path.join(run_dir, data.split()[-1]), self.steps * self.G, self.T, int(self.y["run.seed"]))
 
-    def backward(self, params=None):
+    def backward(self):
         """The loss of the next step; its gradients are left in the parameters."""
         G, T, total = self.G, self.T, 0.0
         batch = np.stack([self.order.sample(self.step * G + i) for i in range(G)])
         for b in range(0, G, self.micro):
             x = torch.from_numpy(batch[b : b + self.micro]).to(self.device)
-            with torch.autocast(self.device, torch.bfloat16, enabled=self.dtype == "bf16" and params is None):
-                logits = model(params or self.params, self.conf, x[:, :-1], self.dtype)
+            low = self.params
+            if self.dtype == "bf16w":
+                low = {n: p.to(torch.bfloat16) for n, p in low.items()}
+            with torch.autocast(self.device, torch.bfloat16, enabled=self.dtype == "bf16"):
+                logits = model(low, self.conf, x[:, :-1], self.dtype)
             loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]).to(self.keep), x[:, 1:].reshape(-1),
                                    reduction="sum") / (G * T)
             loss.backward()
@@ -231,13 +236,3 @@ class Trainer:
         self.opt.zero_grad()
         return self.step, loss, norm
 
-
-def metrics(run_dir):
-    """What a run logged of each step, the last attempt winning."""
-    ours = {}
-    for path in sorted(glob.glob(os.path.join(run_dir, "attempts", "*", "metrics.jsonl"))):
-        for line in open(path):
-            r = json.loads(line)
-            if "loss" in r:
-                ours[r["step"]] = r
-    return ours
