@@ -342,10 +342,19 @@ bool bpe_model_knows(const char *path)
     return find_files(path, first, second) != FILES_NONE;
 }
 
+/* A file that is no JSON is its user's to mend. */
+static json_t *load_json(const char *path, struct err *err)
+{
+    json_t *root = json_load_path(path, FILE_BYTES_MAX, err);
+    if (!root)
+        err->class = ERR_REQUEST;
+    return root;
+}
+
 static int load_pair(struct load *l, const char *vocab, const char *merges,
                      struct err *err)
 {
-    json_t *root = json_load_path(vocab, FILE_BYTES_MAX, err);
+    json_t *root = load_json(vocab, err);
     l->path = vocab;
     int rc = root ? take_vocab(l, root, err) : -1;
     json_decref(root);
@@ -354,7 +363,7 @@ static int load_pair(struct load *l, const char *vocab, const char *merges,
 
 static int load_one(struct load *l, const char *path, struct err *err)
 {
-    json_t *root = json_load_path(path, FILE_BYTES_MAX, err);
+    json_t *root = load_json(path, err);
     const json_t *model = json_object_get(root, "model");
     l->path = path;
     int rc = -1;

@@ -241,7 +241,7 @@ static bool scan_object(struct scan *s, const char *key, struct text *text,
             goto out;
         }
         bool ours = key && name.n == strlen(key) &&
-                    !memcmp(name.data, key, name.n);
+                    (!name.n || !memcmp(name.data, key, name.n));
         skip_space(s);
         if (ours && (s->p == s->end || *s->p != '"')) {
             fail(s, "the key's value is not a string");

@@ -7,7 +7,8 @@ data_tests = tests/data/test_bpe tests/data/test_build tests/data/test_data \
 EXTRA_DIST += tests/data/compare_learning.py \
 	tests/data/compare_sentencepiece.py \
 	tests/data/compare_tokenizers.py tests/data/scratch.h \
-	tests/cli/t_data.t tests/cli/t_import.t
+	tests/cli/t_data.t tests/cli/t_data_cases.t \
+	tests/cli/t_import.t tests/data/cases
 check_PROGRAMS += $(data_tests) tests/data/bench_encode \
 	tests/data/bench_loader
 tests_data_bench_encode_LDADD = $(DATA_LIBS)

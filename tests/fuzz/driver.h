@@ -10,6 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 #ifndef KB_LIBFUZZER
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,30 @@ static void driver_run(const char *name, const void *seed, size_t bytes,
     }
     free(copy);
     ok(1, "%s and %d changed copies of it", name, copies);
+}
+
+/* The same with each file of a folder, in the order of their names. */
+__attribute__((unused)) static void driver_run_folder(const char *folder,
+                                                      int copies)
+{
+    struct dirent **list;
+    int n = scandir(folder, &list, NULL, alphasort), files_n = 0;
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        static char bytes[1 << 20];
+        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
+        FILE *f = list[i]->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (f) {
+            driver_run(list[i]->d_name, bytes,
+                       fread(bytes, 1, sizeof bytes, f), copies);
+            fclose(f);
+            files_n++;
+        }
+        free(list[i]);
+    }
+    if (n >= 0)
+        free(list);
+    ok(files_n > 0, "%d seeds in %s", files_n, folder);
 }
 #endif
 #endif

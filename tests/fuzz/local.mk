@@ -10,3 +10,36 @@ tests_fuzz_test_fuzz_health_LDADD = $(HEALTH_LIBS)
 tests_fuzz_test_fuzz_spank_SOURCES = tests/fuzz/test_fuzz_spank.c \
 	spank/cmdline.c spank/defaults.c spank/drain.c spank/hostlist.c
 tests_fuzz_test_fuzz_spank_LDADD = $(BASE_LIBS)
+
+# The parsers of runner/data, with the sanitizers in any build.
+EXTRA_DIST += tests/fuzz/corpus
+check_LIBRARIES = tests/fuzz/libkb_data_fuzz.a
+tests_fuzz_libkb_data_fuzz_a_SOURCES = tests/fuzz/data.h \
+	runner/data/bpe.c runner/data/bpe_chars.c runner/data/bpe_encode.c \
+	runner/data/bpe_load.c runner/data/bpe_tiktoken.c \
+	runner/data/bpe_walk.c runner/data/corpus.c runner/data/jsonl.c \
+	runner/data/nfc.c runner/data/pretok.c runner/data/text.c \
+	runner/data/tok_bpe.c runner/data/tok_byte.c runner/data/tokenizer.c \
+	runner/data/tokens.c
+fuzz_data_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) \
+	$(KB_SANITIZE)
+fuzz_data_libs = tests/fuzz/libkb_data_fuzz.a $(DATA_LIBS)
+tests_fuzz_libkb_data_fuzz_a_CFLAGS = $(fuzz_data_cflags)
+check_PROGRAMS += tests/fuzz/test_fuzz_jsonl tests/fuzz/test_fuzz_tokenizer \
+	tests/fuzz/test_fuzz_merges tests/fuzz/test_fuzz_idx
+tests_fuzz_test_fuzz_jsonl_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/jsonl"'
+tests_fuzz_test_fuzz_jsonl_CFLAGS = $(fuzz_data_cflags)
+tests_fuzz_test_fuzz_jsonl_LDADD = $(fuzz_data_libs)
+tests_fuzz_test_fuzz_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/tokenizer"'
+tests_fuzz_test_fuzz_tokenizer_CFLAGS = $(fuzz_data_cflags)
+tests_fuzz_test_fuzz_tokenizer_LDADD = $(fuzz_data_libs)
+tests_fuzz_test_fuzz_merges_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/merges"'
+tests_fuzz_test_fuzz_merges_CFLAGS = $(fuzz_data_cflags)
+tests_fuzz_test_fuzz_merges_LDADD = $(fuzz_data_libs)
+tests_fuzz_test_fuzz_idx_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/idx"'
+tests_fuzz_test_fuzz_idx_CFLAGS = $(fuzz_data_cflags)
+tests_fuzz_test_fuzz_idx_LDADD = $(fuzz_data_libs)
