@@ -102,10 +102,8 @@ static void bucket_cut(struct optim *o, int first, int end)
 
 int shard_plan(struct optim *o, struct err *err)
 {
-    const struct comm_ranks *group =
-        o->comm ? comm_group(o->comm, COMM_DATA) : NULL;
-    o->ranks = group ? group->size : 1;
-    o->rank = group ? group->rank : 0;
+    o->ranks = o->plan->data > 1 ? o->plan->data : 1;
+    o->rank = o->plan->data_rank;
     o->shard = o->plan->shard_optimizer && o->ranks > 1;
     if (order_make(o, err) != 0)
         return -1;

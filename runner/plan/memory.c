@@ -229,7 +229,7 @@ void plan_memory(struct plan *plan)
 {
     int64_t bytes;
     count_weights(&plan->shape, 1, &plan->params_n, &bytes);
-    plan->stage = plan->tensor_rank = 0;
+    plan->stage = plan->tensor_rank = plan->data_rank = 0;
     rank_rows(plan);
     /* The first stage has the embedding and most under way, the last one the
      * head: no other has more than both. */
@@ -249,5 +249,6 @@ void plan_settle(struct plan *plan, int rank)
 {
     plan->stage = rank / plan->tensor / plan->data;
     plan->tensor_rank = rank % plan->tensor;
+    plan->data_rank = rank / plan->tensor % plan->data;
     rank_rows(plan);
 }

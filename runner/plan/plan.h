@@ -107,7 +107,7 @@ struct plan {
     int nodes, ranks_per_node;
     int world, data, tensor, pipeline;
     int chunks;                     /* of layers, a stage; 1 but interleaved */
-    int stage, tensor_rank;         /* whose memory the rows are of */
+    int stage, tensor_rank, data_rank; /* whose memory the rows are of */
     int slots, feeds;               /* there: activations of micro-batches
                                      * under way, and batches */
     bool shard_optimizer;           /* each data parallel rank keeps its part */
