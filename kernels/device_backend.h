@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define DEVICE_STREAMS 4
+#define DEVICE_STREAMS 6
 #define DEVICE_ERROR_BYTES 256
 
 struct device_backend;

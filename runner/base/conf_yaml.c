@@ -131,6 +131,15 @@ static bool is_section(const struct conf *conf, const char *name)
     return false;
 }
 
+/* SECTION.layout, or -1. */
+static int layout_key(const struct conf *conf, const char *section)
+{
+    char key[KEY_MAX];
+    if (snprintf(key, sizeof key, "%s.layout", section) >= (int)sizeof key)
+        return -1;
+    return conf_find(conf, key);
+}
+
 /* The section nearest to an unknown one. */
 static const char *section_hint(const struct conf *conf, const char *name,
                                 char *buf, size_t bytes)
@@ -173,6 +182,10 @@ static int pair(struct reading *r, const char *prefix, const yaml_node_t *name,
             return 0; /* a section with nothing in it */
         if (node->type == YAML_MAPPING_NODE)
             return walk(r, node, key, depth + 1);
+        /* a section that can be had in one word has a key for it */
+        i = layout_key(r->conf, key);
+        if (i >= 0 && node->type == YAML_SCALAR_NODE)
+            return set_row(r, name, node, i);
         return mistake(r, node, "one value is given for a section:", key, "");
     }
     if (node->type == YAML_MAPPING_NODE)

@@ -53,6 +53,7 @@ static int open_collectives(struct comm *comm, const struct comm_spec *spec,
         .device = spec->device,
         .control = comm->control,
         .deadline_s = deadline_s,
+        .ring = spec->ring,
     };
     if (comm->place.size == 1)
         return 0;

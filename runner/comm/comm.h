@@ -44,6 +44,7 @@ struct comm_spec {
     int data, tensor, pipeline;/* degrees; product = size. Tensor ranks are
                                 * neighbours, then data, then pipeline */
     int twins;                 /* size of COMM_TWINS, divides tensor; 0: 1 */
+    bool ring;                 /* the last stage sends to the first one, too */
     double wireup_limit_s;     /* past it: error, exit KB_EXIT_WIREUP */
     struct kb_beat *beat;      /* or NULL */
 };

@@ -4,7 +4,9 @@
  * Communicators are non-blocking: no call of NCCL holds us longer than we let
  * it. The id of each group travels over control, from the group's first rank.
  * With a ticket a collective runs on stream 1, beside the computation; without
- * one it runs in the caller's stream.
+ * one it runs in the caller's stream. Neighbours in the pipeline have
+ * communicators of their own, one each way and kind, and their sends streams of
+ * their own: none queues behind another one's wait.
  * A lost peer would leave the kernels waiting and the step loop in a stream's
  * synchronisation for ever: a guard thread looks for lost peers and NCCL's own
  * errors, and aborts all communicators, so that the stream ends and every
@@ -22,18 +24,23 @@
 #include "runner/comm/tables.h"
 
 #define COMM_STREAM 1
+#define SEND_STREAM 4    /* forward; backward is the next */
 #define EVENTS_N 256     /* tickets that may be open at a time */
 #define CALL_LIMIT_S 60.0 /* a call that only queues */
 #define GUARD_S 0.1
 #define LOCK_LIMIT_S 1
 #define ABORT_LIMIT_S 0.8 /* comm_abort promises a second */
 
+/* Communicators after the groups': with the neighbours that this stage sends
+ * forward to, receives forward from, and the same backward. */
+enum { LINKS = COMM_GROUP_N, COMMS_N = LINKS + 4 };
+
 struct nccl {
     const struct groups *groups;
     struct device *device;
     struct control control;
-    ncclComm_t comms[COMM_GROUP_N]; /* NULL: a group of one */
-    bool owned[COMM_GROUP_N];       /* else the world's, same members */
+    ncclComm_t comms[COMMS_N]; /* NULL: a group of one, no such neighbour */
+    bool owned[COMMS_N];       /* else the world's, same members */
     event_t events[EVENTS_N], ready;
     int next_event;
     pthread_mutex_t calls; /* no call on a communicator that is aborted */
@@ -91,7 +98,7 @@ static void abort_all(struct nccl *n)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LOCK_LIMIT_S;
     bool locked = !pthread_mutex_timedlock(&n->calls, &until);
-    for (int g = 0; g < COMM_GROUP_N; g++)
+    for (int g = 0; g < COMMS_N; g++)
         if (n->comms[g] && n->owned[g])
             ncclCommAbort(n->comms[g]);
     if (locked)
@@ -105,7 +112,7 @@ static bool is_broken(struct nccl *n)
         __atomic_store_n(&n->lost, lost, __ATOMIC_RELAXED);
         return true;
     }
-    for (int g = 0; g < COMM_GROUP_N; g++) {
+    for (int g = 0; g < COMMS_N; g++) {
         ncclResult_t state = ncclSuccess;
         if (!n->comms[g] || !n->owned[g])
             continue;
@@ -154,17 +161,15 @@ static int run_unique_id(void *arg)
     return ncclGetUniqueId(arg);
 }
 
-/* The group's id: made by its first rank, published under the group's name. */
-static int share_id(struct nccl *n, const struct coll_spec *spec, int group,
-                    ncclUniqueId *ret, struct err *err)
+/* An id under a key: made by one rank, its maker, and published. */
+static int share_id(struct nccl *n, const struct coll_spec *spec,
+                    const char *key, int maker, ncclUniqueId *ret,
+                    struct err *err)
 {
-    const struct comm_ranks *g = &n->groups->ranks[group];
-    char key[64];
     int rc;
     double left_s = spec->deadline_s - clock_mono_s();
-    snprintf(key, sizeof key, "nccl.%lld", (long long)n->groups->id[group]);
-    if (g->rank)
-        return n->control.ops->get(n->control.self, g->world[0], key, ret,
+    if (maker != spec->place->rank)
+        return n->control.ops->get(n->control.self, maker, key, ret,
                                    sizeof *ret, left_s, err);
     ncclUniqueId *id = calloc(1, sizeof *id);
     if (!id)
@@ -179,27 +184,89 @@ static int share_id(struct nccl *n, const struct coll_spec *spec, int group,
     return n->control.ops->put(n->control.self, key, ret, sizeof *ret, err);
 }
 
+/* Communicator `at` of size ranks, the first of which makes its id. */
+static int open_one(struct nccl *n, const struct coll_spec *spec, int at,
+                    const char *key, int maker, int rank, int size,
+                    struct err *err)
+{
+    ncclUniqueId id;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    if (share_id(n, spec, key, maker, &id, err))
+        return -1;
+    ncclResult_t rc =
+        ncclCommInitRankConfig(&n->comms[at], size, id, rank, &config);
+    n->owned[at] = n->comms[at] != NULL;
+    return settle(n, n->comms[at], rc, "ncclCommInitRank", spec->deadline_s,
+                  err);
+}
+
+static bool is_pipeline(int group)
+{
+    return group == COMM_PIPELINE || group == COMM_BACK;
+}
+
 static int open_group(struct nccl *n, const struct coll_spec *spec, int group,
                       struct err *err)
 {
     const struct comm_ranks *g = &n->groups->ranks[group];
-    ncclUniqueId id;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    if (g->size == 1)
+    char key[64];
+    if (g->size == 1 || is_pipeline(group))
         return 0;
     if (group != COMM_WORLD &&
         g->size == n->groups->ranks[COMM_WORLD].size) {
         n->comms[group] = n->comms[COMM_WORLD];
         return 0;
     }
-    if (share_id(n, spec, group, &id, err))
-        return -1;
-    ncclResult_t rc = ncclCommInitRankConfig(&n->comms[group], g->size, id,
-                                             g->rank, &config);
-    n->owned[group] = n->comms[group] != NULL;
-    return settle(n, n->comms[group], rc, "ncclCommInitRank",
-                  spec->deadline_s, err);
+    snprintf(key, sizeof key, "nccl.%lld", (long long)n->groups->id[group]);
+    return open_one(n, spec, group, key, g->world[0], g->rank, g->size, err);
+}
+
+/* Where a group's messages go to, or come from (into): its communicator, and
+ * the neighbour's place in the group, -1: there is none. */
+static int link_at(int group, bool into)
+{
+    return LINKS + 2 * (group == COMM_BACK) + into;
+}
+
+static int neighbour(const struct comm_ranks *g, int group, bool into,
+                     bool ring)
+{
+    int step = (group == COMM_BACK) != into ? -1 : 1;
+    int to = g->rank + step;
+    if (to >= 0 && to < g->size)
+        return to;
+    return ring ? (to + g->size) % g->size : -1;
+}
+
+static int open_link(struct nccl *n, const struct coll_spec *spec, int group,
+                     bool into, struct err *err)
+{
+    const struct comm_ranks *g = &n->groups->ranks[group];
+    int other = neighbour(g, group, into, spec->ring);
+    char key[64];
+    if (g->size == 1 || other < 0)
+        return 0;
+    int me = g->world[g->rank], peer = g->world[other];
+    int from = into ? peer : me;
+    snprintf(key, sizeof key, "nccl.link.%d.%d.%d", group, from,
+             into ? me : peer);
+    return open_one(n, spec, link_at(group, into), key, from, into, 2, err);
+}
+
+/* Stages in turns begin with what they send, or what they receive, so that no
+ * ring of them waits for each other. */
+static int open_links(struct nccl *n, const struct coll_spec *spec,
+                      struct err *err)
+{
+    static const int groups[] = {COMM_PIPELINE, COMM_BACK};
+    for (int i = 0; i < 2; i++) {
+        bool first = n->groups->ranks[groups[i]].rank % 2;
+        if (open_link(n, spec, groups[i], first, err) ||
+            open_link(n, spec, groups[i], !first, err))
+            return -1;
+    }
+    return 0;
 }
 
 static void nccl_close(void *self, bool orderly);
@@ -227,6 +294,8 @@ int coll_nccl_open(struct coll *ret, const struct coll_spec *spec,
     for (int g = 0; g < COMM_GROUP_N; g++)
         if (open_group(n, spec, g, err))
             goto fail;
+    if (open_links(n, spec, err))
+        goto fail;
     if (start_guard(n, err))
         goto fail;
     *ret = (struct coll){&nccl_ops, n};
@@ -249,7 +318,7 @@ static int run_finalize(void *arg)
     struct nccl *n = arg;
     struct err ignored = ERR_INIT;
     double deadline_s = clock_mono_s() + CALL_LIMIT_S;
-    for (int g = 0; g < COMM_GROUP_N; g++) {
+    for (int g = 0; g < COMMS_N; g++) {
         if (!n->comms[g] || !n->owned[g])
             continue;
         settle(n, n->comms[g], ncclCommFinalize(n->comms[g]),
@@ -301,8 +370,8 @@ static int type_of(enum dtype dtype, ncclDataType_t *ret, struct err *err)
 /* Takes the lock that end gives back, except when it fails.
  * The stream to queue on: with done wanted it is beside the caller's, behind
  * what the caller has queued so far. */
-static int begin(struct nccl *n, stream_t stream, event_t *done,
-                 stream_t *ret, struct err *err)
+static int begin_on(struct nccl *n, stream_t stream, event_t *done, int beside,
+                    stream_t *ret, struct err *err)
 {
     pthread_mutex_lock(&n->calls);
     if (__atomic_load_n(&n->aborted, __ATOMIC_ACQUIRE)) {
@@ -312,7 +381,7 @@ static int begin(struct nccl *n, stream_t stream, event_t *done,
     *ret = stream;
     if (!done)
         return 0;
-    *ret = device_stream(n->device, COMM_STREAM);
+    *ret = device_stream(n->device, beside);
     if (device_event_record(n->device, n->ready, stream) == K_OK &&
         device_event_wait(n->device, n->ready, *ret) == K_OK)
         return 0;
@@ -320,6 +389,12 @@ static int begin(struct nccl *n, stream_t stream, event_t *done,
 fail:
     pthread_mutex_unlock(&n->calls);
     return -1;
+}
+
+static int begin(struct nccl *n, stream_t stream, event_t *done,
+                 stream_t *ret, struct err *err)
+{
+    return begin_on(n, stream, done, COMM_STREAM, ret, err);
 }
 
 static int end(struct nccl *n, int group, ncclResult_t rc, const char *what,
@@ -438,6 +513,18 @@ static int nccl_broadcast(void *self, int group, int root, void *buf,
                "ncclBroadcast", on, done, err);
 }
 
+/* A message's communicator, and the other one's rank in it. */
+static int link_of(const struct nccl *n, int group, bool into, int *ret_peer,
+                   int peer, struct err *err)
+{
+    int at = is_pipeline(group) ? link_at(group, into) : group;
+    *ret_peer = is_pipeline(group) ? !into : peer;
+    if (!n->comms[at])
+        return err_set(err, "no link to rank %d of the %s group", peer,
+                       group_names[group]);
+    return at;
+}
+
 static int nccl_send(void *self, int group, int to, const void *buf, int64_t n,
                      enum dtype dtype, stream_t stream, event_t *done,
                      struct err *err)
@@ -445,10 +532,13 @@ static int nccl_send(void *self, int group, int to, const void *buf, int64_t n,
     struct nccl *c = self;
     ncclDataType_t type = ncclFloat32;
     stream_t on;
-    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
+    int peer, at = link_of(c, group, false, &peer, to, err);
+    int beside = is_pipeline(group) ? SEND_STREAM + (group == COMM_BACK)
+                                    : COMM_STREAM;
+    if (at < 0 || type_of(dtype, &type, err) ||
+        begin_on(c, stream, done, beside, &on, err))
         return -1;
-    return end(c, group,
-               ncclSend(buf, (size_t)n, type, to, c->comms[group], on),
+    return end(c, at, ncclSend(buf, (size_t)n, type, peer, c->comms[at], on),
                "ncclSend", on, done, err);
 }
 
@@ -459,10 +549,11 @@ static int nccl_recv(void *self, int group, int from, void *buf, int64_t n,
     struct nccl *c = self;
     ncclDataType_t type = ncclFloat32;
     stream_t on;
-    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
+    int peer, at = link_of(c, group, true, &peer, from, err);
+    if (at < 0 || type_of(dtype, &type, err) ||
+        begin(c, stream, done, &on, err))
         return -1;
-    return end(c, group,
-               ncclRecv(buf, (size_t)n, type, from, c->comms[group], on),
+    return end(c, at, ncclRecv(buf, (size_t)n, type, peer, c->comms[at], on),
                "ncclRecv", on, done, err);
 }
 

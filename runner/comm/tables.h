@@ -92,6 +92,7 @@ struct coll_spec {
     struct device *device;
     struct control control;
     double deadline_s;
+    bool ring; /* of the pipeline's stages, not a line */
 };
 
 void control_single_open(struct control *ret);

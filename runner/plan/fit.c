@@ -230,6 +230,13 @@ static void refuse_memory(struct making *m, int64_t limit)
             refuse_with(m, sets[i], need, have);
             return;
         }
+    int tensor, pipeline;
+    if (layout_nearest(plan, limit, &tensor, &pipeline)) {
+        refuse(m, "parallel.tensor", "a rank needs %s and has %s; the nearest "
+               "layout that fits is tensor %d x pipeline %d x data %d", need,
+               have, tensor, pipeline, plan->world / (tensor * pipeline));
+        return;
+    }
     ranks = fitting_ranks(plan, limit);
     if (ranks)
         refuse(m, "model.layers", "a rank needs %s and has %s, whatever the "

@@ -3,6 +3,7 @@
  * turn. */
 #include "runner/plan/plan_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Nodes that train and ranks on each; 0 nodes when unknown. */
@@ -37,32 +38,38 @@ static void make_nodes(struct making *m)
  * GPUs only when asked: there the gathering after the update is not hidden
  * behind the next forward yet. Memory has no say: what one rank sees of it
  * another may not, and all must decide alike. */
-static void make_shards(struct making *m)
+static bool shards_wanted(const struct making *m)
 {
-    struct plan *plan = m->plan;
     const char *said = conf_text(m->conf, "parallel.shard_optimizer");
-    bool wanted = strcmp(said, "auto") ? !strcmp(said, "true")
-                                       : plan->device == PLAN_CPU;
-    plan->shard_optimizer = plan->data > 1 && wanted;
+    return strcmp(said, "auto") ? !strcmp(said, "true")
+                                : m->plan->device == PLAN_CPU;
 }
 
-void make_layout(struct making *m)
+/* "; the nearest layout that works: ..." */
+static const char *nearest_text(const struct plan *plan, char buf[128])
+{
+    int tensor, pipeline;
+    buf[0] = 0;
+    if (layout_nearest(plan, 0, &tensor, &pipeline))
+        snprintf(buf, 128, "; the nearest layout that works is tensor %d x "
+                 "pipeline %d x data %d", tensor, pipeline,
+                 plan->world / (tensor * pipeline));
+    return buf;
+}
+
+static void check_product(struct making *m)
 {
     struct plan *plan = m->plan;
     int data = (int)conf_int(m->conf, "parallel.data");
-
-    make_nodes(m);
     int others = plan->tensor * plan->pipeline;
-    plan->world = plan->nodes ? plan->nodes * plan->ranks_per_node
-                              : others * (data ? data : 1);
+    char text[128];
     if (plan->world % others)
         refuse(m, others == plan->pipeline ? "parallel.pipeline"
                                            : "parallel.tensor",
                "%d ranks (%d nodes of %d) do not divide by tensor %d times "
-               "pipeline %d; the nearest product that does is %lld",
-               plan->world, plan->nodes, plan->ranks_per_node, plan->tensor,
-               plan->pipeline,
-               (long long)nearest_divisor(plan->world, others));
+               "pipeline %d%s", plan->world, plan->nodes,
+               plan->ranks_per_node, plan->tensor, plan->pipeline,
+               nearest_text(plan, text));
     plan->data = plan->world / others;
     if (plan->data < 1)
         plan->data = 1;
@@ -71,57 +78,46 @@ void make_layout(struct making *m)
                "%d nodes of %d are %d; give %d or leave it out", data,
                data * others, plan->nodes, plan->ranks_per_node, plan->world,
                plan->data);
-    make_shards(m);
+}
+
+/* After the model is known: which ranks share it how. */
+void make_layout(struct making *m)
+{
+    struct plan *plan = m->plan;
+    int data = (int)conf_int(m->conf, "parallel.data");
+    bool given = strcmp(conf_text(m->conf, "parallel.layout"), "auto");
+
+    make_nodes(m);
+    plan->data = data ? data : 1;
+    plan->world = plan->nodes
+                      ? plan->nodes * plan->ranks_per_node
+                      : plan->tensor * plan->pipeline * plan->data;
+    plan->shard_optimizer = shards_wanted(m);
+    if (!given && !m->refused_n)
+        layout_choose(m);
+    check_product(m);
+    plan->shard_optimizer = plan->data > 1 && shards_wanted(m);
 }
 
 /* ---- How the model is shared -------------------------------------------- */
-/* The divisor of all of a, b and c nearest to want. */
-static int64_t common_divisor(int64_t a, int64_t b, int64_t c, int64_t want)
-{
-    int64_t best = 1;
-    for (int64_t d = 1; d <= a; d++) {
-        if (a % d || b % d || c % d)
-            continue;
-        int64_t off = d > want ? d - want : want - d;
-        int64_t old = best > want ? best - want : want - best;
-        if (off < old)
-            best = d;
-    }
-    return best;
-}
-
-/* Key and value heads: whole ones to each rank, or each to whole ranks. */
-static bool heads_fit(const struct shape *s, int64_t tensor)
-{
-    return s->H % tensor == 0 && s->F % tensor == 0 &&
-           (s->K % tensor == 0 ||
-            (tensor % s->K == 0 && s->names != SHAPE_NAMES_GPT2));
-}
-
-/* The largest degree up to want that these heads allow. */
-static int fitting_tensor(const struct shape *s, int want)
-{
-    while (want > 1 && !heads_fit(s, want))
-        want--;
-    return want;
-}
-
 static void check_tensor(struct making *m)
 {
     const struct plan *plan = m->plan;
     const struct shape *s = &plan->shape;
-    int tensor = plan->tensor, fits = fitting_tensor(s, tensor);
+    int tensor = plan->tensor;
+    char text[128];
     if (tensor == 1)
         return;
     if (s->H % tensor || s->F % tensor)
         refuse(m, "parallel.tensor", "%d ranks cannot share %d heads and a "
-               "feed-forward width of %d evenly; give %lld", tensor, s->H,
-               s->F, (long long)common_divisor(s->H, s->F, s->H, fits));
-    else if (!heads_fit(s, tensor))
+               "feed-forward width of %d evenly%s", tensor, s->H, s->F,
+               nearest_text(plan, text));
+    else if (!layout_heads_fit(s, tensor))
         refuse(m, "parallel.tensor", "%d ranks cannot share %d key and value "
-               "heads: neither divides the other%s; give %d", tensor, s->K,
+               "heads: neither divides the other%s%s", tensor, s->K,
                s->names == SHAPE_NAMES_GPT2 && tensor % s->K == 0
-                   ? " (the gpt2 family cannot repeat them)" : "", fits);
+                   ? " (the gpt2 family cannot repeat them)" : "",
+               nearest_text(plan, text));
     else if (plan->nodes > 1 && plan->ranks_per_node % tensor)
         warn(m, "parallel.tensor", "%d ranks share each layer, but a node has "
              "%d: they talk several times a layer, over the network; %lld "
@@ -133,9 +129,10 @@ static void check_pipeline(struct making *m)
 {
     const struct plan *plan = m->plan;
     int L = plan->shape.L, stages = plan->pipeline, chunks = plan->chunks;
+    char text[128];
     if (stages > L)
         refuse(m, "parallel.pipeline", "%d stages, but the model has %d "
-               "layers; give at most %d", stages, L, L);
+               "layers%s", stages, L, nearest_text(plan, text));
     else if (chunks > 1 && stages == 1)
         refuse(m, "parallel.chunks", "%d chunks of layers a stage, but there "
                "is one stage; give 1, or parallel.pipeline", chunks);
@@ -145,8 +142,18 @@ static void check_pipeline(struct making *m)
                stages, L, L / stages);
 }
 
+/* Each tensor rank has as many rows of the vocabulary. */
+static void pad_vocabulary(struct making *m)
+{
+    struct shape *s = &m->plan->shape;
+    int64_t unit = conf_int(m->conf, "model.vocab_multiple") *
+                   m->plan->tensor;
+    s->Vp = (int)((s->V + unit - 1) / unit * unit);
+}
+
 void make_shares(struct making *m)
 {
+    pad_vocabulary(m);
     if (m->refused_n)
         return;
     check_tensor(m);

@@ -9,7 +9,7 @@ libkb_plan_a_SOURCES = \
 	runner/plan/sizes.c runner/plan/sizes.h runner/plan/scratch.c \
 	runner/plan/memory.c runner/plan/fit.c runner/plan/gpu.c \
 	runner/plan/gpu.h \
-	runner/plan/share.c runner/plan/share.h \
+	runner/plan/share.c runner/plan/share.h runner/plan/choose.c \
 	runner/plan/schedule.c runner/plan/schedule.h \
 	runner/plan/hash.c runner/plan/print.c
 PLAN_LIBS = libkb_plan.a $(BASE_LIBS)

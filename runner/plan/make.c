@@ -285,8 +285,8 @@ static const struct {
 } stages[] = {
     {"fields", take_fields},       {"run directory", make_run_dir},
     {"device", make_device},       {"schedule", make_schedule},
-    {"addresses", make_addresses}, {"layout", make_layout},
-    {"model", make_model},         {"shares", make_shares},
+    {"addresses", make_addresses}, {"model", make_model},
+    {"layout", make_layout},       {"shares", make_shares},
     {"batch", make_batch},         {"data", make_data},
     {"memory", make_memory},
     {"checkpoints", make_checkpoints},

@@ -108,8 +108,7 @@ static void take_rope_scaling(struct making *m)
 static void derive(struct making *m)
 {
     struct shape *s = &m->plan->shape;
-    int multiple = (int)conf_int(m->conf, "model.vocab_multiple") *
-                   m->plan->tensor;
+    int multiple = (int)conf_int(m->conf, "model.vocab_multiple");
     s->Vp = (s->V + multiple - 1) / multiple * multiple;
     if (!s->K)
         s->K = s->H;

@@ -106,6 +106,7 @@ struct plan {
      * unknown */
     int nodes, ranks_per_node;
     int world, data, tensor, pipeline;
+    char layout_why[320];           /* parallel: auto; "": it was given */
     int chunks;                     /* of layers, a stage; 1 but interleaved */
     int stage, tensor_rank, data_rank; /* whose memory the rows are of */
     int slots, feeds;               /* there: activations of micro-batches

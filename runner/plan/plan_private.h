@@ -27,7 +27,7 @@ void unseen(struct making *m, const char *key, const char *fmt, ...)
 
 /* Stages. */
 void make_layout(struct making *m);     /* layout.c */
-void make_shares(struct making *m);     /* after model */
+void make_shares(struct making *m);
 void make_batch(struct making *m);
 void make_model(struct making *m);      /* model.c */
 void make_data(struct making *m);       /* data.c */
@@ -35,6 +35,14 @@ void make_memory(struct making *m);     /* fit.c */
 void make_checkpoints(struct making *m);/* checkpoint.c */
 void make_recovery(struct making *m);   /* recovery.c */
 void make_hash(struct making *m);       /* hash.c */
+
+/* choose.c: layouts. The choice of parallel: auto. The nearest tensor and
+ * pipeline degrees that these ranks can have and that fit limit bytes (0: any);
+ * false: there are none. */
+void layout_choose(struct making *m);
+bool layout_nearest(const struct plan *plan, int64_t limit, int *ret_tensor,
+                    int *ret_pipeline);
+bool layout_heads_fit(const struct shape *s, int tensor);
 
 int preset_fill(struct conf *conf, struct err *err);
 

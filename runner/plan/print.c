@@ -45,6 +45,16 @@ static void print_model(const struct plan *plan, struct sbuf *out)
                 s->tied ? "tied" : "own", s->qk_norm ? ", QK-norm" : "");
 }
 
+static void print_layout(const struct plan *plan, struct sbuf *out)
+{
+    if (plan->chunks > 1)
+        sbuf_printf(out, "            %d chunks of layers a stage, interleaved"
+                    "\n", plan->chunks);
+    if (*plan->layout_why)
+        sbuf_printf(out, "            chosen by parallel: auto: %s\n",
+                    plan->layout_why);
+}
+
 static void print_ranks(const struct plan *plan, struct sbuf *out)
 {
     static const char *const precisions[] = {"fp32", "fp64", "bf16", "fp16"};
@@ -67,6 +77,7 @@ static void print_ranks(const struct plan *plan, struct sbuf *out)
         sbuf_printf(out, ", %d thread%s", plan->blas_threads,
                     plan->blas_threads == 1 ? "" : "s");
     sbuf_puts(out, plan->deterministic ? ", deterministic\n" : "\n");
+    print_layout(plan, out);
 }
 
 static void print_batch(const struct plan *plan, struct sbuf *out)

@@ -209,6 +209,12 @@ const struct conf_row plan_rows[] = {
     REAL("optim.z_loss", "0", 0, 1, "z_loss_coeff|z_loss_weight",
          "weight of the squared log of the softmax' sum in the loss"),
 
+    CHOICE("parallel.layout", "given", "given|auto", "layout",
+           "auto (also `parallel: auto`): the planner chooses tensor, pipeline "
+           "and chunks, where they are not given, from model, ranks and "
+           "memory; koboshi plan says why"),
+    SIZE("parallel.memory", "0", 0, 0x1p50,
+         "memory of a rank that auto plans for; 0: its GPU's"),
     INT("parallel.data", "", 1, 1 << 20, "ranks",
         "data_parallel_size|dp|data_parallel_replicate_degree|"
         "data_parallel_shard_degree",

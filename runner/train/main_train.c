@@ -106,6 +106,7 @@ static int open_comm(struct train *t, struct err *err)
         .kind = device_kind(t->device), .device = t->device,
         .data = t->plan.data, .tensor = t->plan.tensor,
         .pipeline = t->plan.pipeline, .twins = share_replicas(&t->plan),
+        .ring = t->plan.chunks > 1,
         .wireup_limit_s = t->plan.wireup_limit_s, .beat = t->report.beat,
     };
     t->comm = comm_open(&t->place, &spec, err);
