@@ -212,6 +212,23 @@ static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
     return rc;
 }
 
+/* Nothing can be launched before it is back. */
+static void await_slurm(struct sup *sup)
+{
+    double begun = clock_mono_s();
+    while (!sup->term_seen && clock_mono_s() - begun < SLURM_AWAY_S) {
+        struct ctl_job job;
+        struct err err = ERR_INIT;
+        if (!ctl_load_job((uint32_t)sup->facts.job, &job, &err)) {
+            ctl_job_release(&job);
+            return;
+        }
+        if (err.class != ERR_JOB)
+            return;
+        sup_pump(sup, REQUEUE_AGAIN_S);
+    }
+}
+
 void act_dismiss(struct sup *sup, int node)
 {
     station_send(sup->station, node,
@@ -305,6 +322,8 @@ enum next act(struct sup *sup, const struct diagnosis *d,
     case ACTION_RELAUNCH:
     case ACTION_ROLL_BACK:
         act_end_ranks(sup);
+        if (d->cause == CAUSE_SLURM_AWAY)
+            await_slurm(sup);
         return NEXT_AGAIN;
     default:
         return stop(sup, d, decision->why, ret_exit_code);

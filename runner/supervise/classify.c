@@ -35,6 +35,8 @@ const struct cause_row cause_rows[CAUSE_N] = {
     [CAUSE_STALL] = {"stall", ERR_RANK, true, "rank hangs"},
     [CAUSE_WIREUP] = {"wireup", ERR_JOB, false,
                       "the ranks' start never came together"},
+    [CAUSE_SLURM_AWAY] = {"slurm_away", ERR_JOB, false,
+                          "Slurm does not answer"},
     [CAUSE_LAUNCH] = {"launch", ERR_JOB, true, "srun could not start ranks"},
     [CAUSE_PEER] = {"peer", ERR_RANK, true,
                     "ranks lost a peer that nobody misses"},

@@ -33,6 +33,7 @@ enum cause {
     CAUSE_NODE_UNFIT,    /* preflight or in-job health */
     CAUSE_STALL,
     CAUSE_WIREUP,        /* the start never came together */
+    CAUSE_SLURM_AWAY,   /* srun had no slurmctld to ask */
     CAUSE_LAUNCH,        /* srun failed before any rank started */
     CAUSE_PEER,          /* all say they lost a peer, nobody is missing */
     CAUSE_TIME_LIMIT,

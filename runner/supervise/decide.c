@@ -96,6 +96,7 @@ static const struct {
     {CAUSE_RANK_ERROR, 0, ACTION_RELAUNCH, "its node may be good"},
     {CAUSE_RANK_LEFT, 0, ACTION_RELAUNCH, "its node may be good"},
     {CAUSE_PEER, 0, ACTION_RELAUNCH, "all nodes answer"},
+    {CAUSE_SLURM_AWAY, 0, ACTION_RELAUNCH, "as soon as it answers"},
     {CAUSE_LAUNCH, 0, ACTION_RELAUNCH, "all nodes answer"},
     {CAUSE_SUPERVISOR, 0, ACTION_RELAUNCH, "not counted"},
 };

@@ -23,6 +23,7 @@
 #define TERM_LATE_S 2.0   /* after the ranks', the job's own TERM */
 #define REPORT_S 2.0      /* for all watchers to tell the beats */
 #define LEFT_EARLY_S 5.0 /* after the first rank is done */
+#define SRUN_ALONE "contact slurm controller"
 #define SAVE_S 120.0      /* for a save that was asked for */
 
 /* ---- Launch ------------------------------------------------------------- */
@@ -349,7 +350,9 @@ static int look_at_launch(struct sup *sup, struct diagnosis *ret)
                  "started%s",
                  WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
                  words);
-        classify_plain(CAUSE_LAUNCH, "", text, ret);
+        classify_plain(strstr(words, SRUN_ALONE) ? CAUSE_SLURM_AWAY
+                                                  : CAUSE_LAUNCH,
+                       "", text, ret);
         return 1;
     }
     if (sup->hellos_n < sup->ranks_n && !sup->train.ended && !probing(sup) &&

@@ -28,6 +28,8 @@ export CLUSTER_CPUS=${CLUSTER_CPUS:-2}
 export CLUSTER_MEMORY_MB=${CLUSTER_MEMORY_MB:-4000}
 export CLUSTER_GPUS=${CLUSTER_GPUS:-0}
 export CLUSTER_CONF=${CLUSTER_CONF:-}
+# Host names in place of node1, node2...
+export CLUSTER_NAMES=${CLUSTER_NAMES:-}
 # Slurm's cgroup plugin, as cgroup/v1; unset: what it finds by itself.
 export CLUSTER_CGROUP=${CLUSTER_CGROUP:-}
 # $CLUSTER_DIR/run a file system of its own, so small; unset: it is not.
@@ -43,7 +45,20 @@ CLUSTER_BRIDGE=switch
 # shellcheck source=tests/cluster/slurm_conf.sh
 . "$CLUSTER_HERE/slurm_conf.sh"
 
-cluster_index() { echo "${1#"$CLUSTER_NODE"}"; }
+# Name and number of a node: node1... or the words of CLUSTER_NAMES.
+cluster_name() {
+    local names
+    read -ra names <<<"$CLUSTER_NAMES"
+    echo "${names[$1 - 1]:-$CLUSTER_NODE$1}"
+}
+cluster_index() {
+    local name i=0
+    for name in $CLUSTER_NAMES; do
+        i=$((i + 1))
+        [ "$name" != "$1" ] || { echo $i; return; }
+    done
+    echo "${1#"$CLUSTER_NODE"}"
+}
 cluster_cable() { echo "cable$(cluster_index "$1")"; }
 cluster_address() { echo "$CLUSTER_NET.$((CLUSTER_FIRST_HOST - 1 + $(cluster_index "$1")))"; }
 # The node's first process as seen from the control host; nothing when off.
@@ -61,7 +76,7 @@ cluster_write_hosts() {
     echo "127.0.0.1 localhost"
     echo "$CLUSTER_NET.1 $CLUSTER_CTL"
     for ((i = 1; i <= $1; i++)); do
-        echo "$(cluster_address "$CLUSTER_NODE$i") $CLUSTER_NODE$i"
+        echo "$CLUSTER_NET.$((CLUSTER_FIRST_HOST - 1 + i)) $(cluster_name $i)"
     done
 }
 
@@ -189,8 +204,8 @@ cluster_start() {
     cluster_start_munged || { echo "cluster: munged does not start" >&2; return 1; }
     cluster_start_slurmctld
     for ((i = 1; i <= $1; i++)); do
-        cluster_start_node $CLUSTER_NODE$i ||
-            { echo "cluster: $CLUSTER_NODE$i does not start" >&2; return 1; }
+        cluster_start_node "$(cluster_name $i)" ||
+            { echo "cluster: $(cluster_name $i) does not start" >&2; return 1; }
     done
     cluster_wait 30 cluster_all_idle "$1" && return 0
     echo "cluster: not $1 idle nodes after 30 s" >&2

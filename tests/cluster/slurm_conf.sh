@@ -3,11 +3,19 @@
 # comes in CLUSTER_* variables, the defaults of which stand in cluster.sh.
 # shellcheck shell=bash
 
+# One line a node; slurm.conf of N and what they all have.
+slurm_conf_nodes() {
+    local i
+    for ((i = 1; i <= $1; i++)); do
+        echo "NodeName=$(cluster_name $i) NodeAddr=$CLUSTER_NET.$((CLUSTER_FIRST_HOST - 1 + i)) $2"
+    done
+}
+
 # slurm.conf of one control host and N nodes on one bridge. proctrack and task
 # plugins are those that need neither systemd nor cgroups; timeouts are short,
 # so that a dead node is DOWN within half a minute.
 slurm_conf_write() {
-    local nodes=$1 last=$((CLUSTER_FIRST_HOST + $1 - 1)) gres=
+    local nodes=$1 gres=
     [ "$CLUSTER_GPUS" = 0 ] || gres=" Gres=gpu:$CLUSTER_GPUS"
     cat >"$CLUSTER_DIR/etc/slurm.conf" <<EOF
 ClusterName=koboshi
@@ -56,7 +64,7 @@ HealthCheckInterval=0
 PlugStackConfig=$CLUSTER_DIR/etc/plugstack.conf
 ${gres:+GresTypes=gpu}
 $CLUSTER_CONF
-NodeName=${CLUSTER_NODE}[1-$nodes] NodeAddr=$CLUSTER_NET.[$CLUSTER_FIRST_HOST-$last] CPUs=$CLUSTER_CPUS RealMemory=$CLUSTER_MEMORY_MB$gres State=UNKNOWN
+$(slurm_conf_nodes "$nodes" "CPUs=$CLUSTER_CPUS RealMemory=$CLUSTER_MEMORY_MB$gres State=UNKNOWN")
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 EOF
 }

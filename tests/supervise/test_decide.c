@@ -113,6 +113,8 @@ static void test_decide(void)
         {"rank left", CAUSE_RANK_LEFT, {.node_out = true, .budget = 1},
          ACTION_RELAUNCH},
         {"peer lost", CAUSE_PEER, {.budget = 1}, ACTION_RELAUNCH},
+        {"Slurm is away, again and again", CAUSE_SLURM_AWAY,
+         {.budget = 0, .repeated = true}, ACTION_RELAUNCH},
         {"launch", CAUSE_LAUNCH, {.budget = 1}, ACTION_RELAUNCH},
         {"supervisor lost, budget gone", CAUSE_SUPERVISOR, {.budget = 0},
          ACTION_RELAUNCH},
