@@ -13,6 +13,7 @@
 
 #include "runner/base/clock.h"
 #include "runner/base/str.h"
+#include "runner/supervise/budget.h"
 #include "runner/supervise/launch.h"
 
 #define EXCLUDE_MAX 64
@@ -20,6 +21,14 @@
 #define SLURM_AWAY_S 3600.0
 #define SLURM_REFUSES_S 60.0
 #define REQUEUE_AGAIN_S 3.0
+#define AWAY_PAUSE_S 3.0
+
+static void pause_s(struct sup *sup, double seconds)
+{
+    double until = clock_mono_s() + seconds;
+    while (clock_mono_s() < until && !sup->term_seen)
+        sup_pump(sup, 0.1);
+}
 
 /* ---- Ranks and watchers ------------------------------------------------- */
 
@@ -172,7 +181,7 @@ static bool requeued_already(const struct sup *sup)
  */
 static int requeue_patiently(struct sup *sup, struct err *err)
 {
-    double begun = clock_mono_s(), until;
+    double begun = clock_mono_s();
     for (int tries = 0;; tries++) {
         *err = ERR_INIT;
         if (!ctl_requeue((uint32_t)sup->facts.job, err))
@@ -184,9 +193,7 @@ static int requeue_patiently(struct sup *sup, struct err *err)
             return -1;
         if (!tries)
             story_say(sup, "%s; trying again until Slurm answers", err->msg);
-        for (until = clock_mono_s() + REQUEUE_AGAIN_S;
-             clock_mono_s() < until && !sup->term_seen;)
-            sup_pump(sup, 0.1);
+        pause_s(sup, REQUEUE_AGAIN_S);
     }
 }
 
@@ -212,10 +219,12 @@ static int requeue(struct sup *sup, const struct diagnosis *d, struct err *err)
     return rc;
 }
 
-/* Nothing can be launched before it is back. */
+/* Nothing can be launched before it is back; then it needs a moment. */
 static void await_slurm(struct sup *sup)
 {
     double begun = clock_mono_s();
+    pause_s(sup, AWAY_PAUSE_S *
+                     (1 + budget_in_row(&sup->history, CAUSE_SLURM_AWAY)));
     while (!sup->term_seen && clock_mono_s() - begun < SLURM_AWAY_S) {
         struct ctl_job job;
         struct err err = ERR_INIT;
@@ -225,7 +234,7 @@ static void await_slurm(struct sup *sup)
         }
         if (err.class != ERR_JOB)
             return;
-        sup_pump(sup, REQUEUE_AGAIN_S);
+        pause_s(sup, REQUEUE_AGAIN_S);
     }
 }
 

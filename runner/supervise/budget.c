@@ -53,10 +53,10 @@ int budget_requeues_idle(const struct history *h, int64_t ckpt_step)
     return n;
 }
 
-int budget_wireups(const struct history *h)
+int budget_in_row(const struct history *h, enum cause cause)
 {
     int n = 0;
-    for (int i = h->n - 1; i >= 0 && h->past[i].cause == CAUSE_WIREUP; i--)
+    for (int i = h->n - 1; i >= 0 && h->past[i].cause == cause; i--)
         n++;
     return n;
 }

@@ -18,6 +18,7 @@ bool budget_repeated(const struct history *history, const char *signature,
                      int64_t ckpt_step);
 /* Requeues of ours in a row that gained no checkpoint. */
 int budget_requeues_idle(const struct history *history, int64_t ckpt_step);
-int budget_wireups(const struct history *history);
+/* The last attempts that ended by this cause. */
+int budget_in_row(const struct history *history, enum cause cause);
 
 #endif

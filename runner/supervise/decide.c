@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #define WIREUPS_MAX 5
+#define AWAYS_MAX 10 /* a longer pause each time: 5 minutes */
 #define REQUEUES_IDLE_MAX 8
 
 const char *const action_names[ACTION_N] = {
@@ -27,6 +28,7 @@ enum { /* needs, or-ed */
     ASKED = 16,      /* we asked for the save */
     IDLE = 32,       /* the blamed node does not train now */
     FEW_WIREUPS = 64,
+    FEW_AWAYS = 128,
 };
 
 static const struct {
@@ -96,7 +98,11 @@ static const struct {
     {CAUSE_RANK_ERROR, 0, ACTION_RELAUNCH, "its node may be good"},
     {CAUSE_RANK_LEFT, 0, ACTION_RELAUNCH, "its node may be good"},
     {CAUSE_PEER, 0, ACTION_RELAUNCH, "all nodes answer"},
-    {CAUSE_SLURM_AWAY, 0, ACTION_RELAUNCH, "as soon as it answers"},
+    {CAUSE_SLURM_AWAY, FEW_AWAYS, ACTION_RELAUNCH, "as soon as it answers"},
+    {CAUSE_SLURM_AWAY, CAN_REQUEUE, ACTION_REQUEUE,
+     "Slurm starts no step in this allocation"},
+    {CAUSE_SLURM_AWAY, 0, ACTION_STOP,
+     "Slurm starts no step in this allocation"},
     {CAUSE_LAUNCH, 0, ACTION_RELAUNCH, "all nodes answer"},
     {CAUSE_SUPERVISOR, 0, ACTION_RELAUNCH, "not counted"},
 };
@@ -106,7 +112,8 @@ static unsigned have(const struct means *m)
     return (m->spares > 0 ? SPARE : 0u) | (m->can_requeue ? CAN_REQUEUE : 0u) |
            (m->elastic ? ELASTIC : 0u) | (m->node_out ? TRAINS : IDLE) |
            (m->save_asked ? ASKED : 0u) |
-           (m->wireups < WIREUPS_MAX ? FEW_WIREUPS : 0u);
+           (m->wireups < WIREUPS_MAX ? FEW_WIREUPS : 0u) |
+           (m->aways < AWAYS_MAX ? FEW_AWAYS : 0u);
 }
 
 void decide(const struct diagnosis *d, const struct means *m,

@@ -30,6 +30,7 @@ struct means {
     bool elastic;        /* fewer nodes are allowed, and enough are left */
     bool save_asked;     /* the save was asked for before the time limit */
     int wireups;         /* wire-ups that stalled in a row */
+    int aways;           /* launches that Slurm refused in a row */
     int requeues_idle;   /* requeues since the newest checkpoint */
     bool starved;        /* requeued it would wait for ever: too few nodes are
                           * left that it has not excluded */

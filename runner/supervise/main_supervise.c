@@ -168,7 +168,8 @@ static void judge(struct sup *sup, const struct diagnosis *d,
         .elastic = sup->plan.elastic && sup_fewer_nodes(sup, d->node) > 0,
         .can_requeue = sup->job.batch && sup->job.requeue,
         .save_asked = sup->save_asked,
-        .wireups = budget_wireups(&sup->history),
+        .wireups = budget_in_row(&sup->history, CAUSE_WIREUP),
+        .aways = budget_in_row(&sup->history, CAUSE_SLURM_AWAY),
         .requeues_idle = budget_requeues_idle(&sup->history, sup->ckpt_step),
     };
     decide(d, &means, ret);

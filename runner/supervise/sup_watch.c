@@ -23,7 +23,6 @@
 #define TERM_LATE_S 2.0   /* after the ranks', the job's own TERM */
 #define REPORT_S 2.0      /* for all watchers to tell the beats */
 #define LEFT_EARLY_S 5.0 /* after the first rank is done */
-#define SRUN_ALONE "contact slurm controller"
 #define SAVE_S 120.0      /* for a save that was asked for */
 
 /* ---- Launch ------------------------------------------------------------- */
@@ -338,6 +337,18 @@ static void last_complaint(struct sup *sup, char *dst, size_t dst_bytes)
         snprintf(dst, dst_bytes, ": %.*s", (int)strcspn(p, "\n"), p);
 }
 
+/* srun had nobody to ask, or one that has only just begun to answer: after
+ * slurmctld was started again it refuses steps for some seconds. */
+static bool is_slurms_fault(const char *complaint)
+{
+    static const char *const words[] = {"contact slurm controller",
+                                        "Unable to create step"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(complaint, words[i]))
+            return true;
+    return false;
+}
+
 static int look_at_launch(struct sup *sup, struct diagnosis *ret)
 {
     double waited = clock_mono_s() - sup->launch_s;
@@ -350,8 +361,7 @@ static int look_at_launch(struct sup *sup, struct diagnosis *ret)
                  "started%s",
                  WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
                  words);
-        classify_plain(strstr(words, SRUN_ALONE) ? CAUSE_SLURM_AWAY
-                                                  : CAUSE_LAUNCH,
+        classify_plain(is_slurms_fault(words) ? CAUSE_SLURM_AWAY : CAUSE_LAUNCH,
                        "", text, ret);
         return 1;
     }

@@ -48,7 +48,8 @@ CLUSTER_BRIDGE=switch
 # Name and number of a node: node1... or the words of CLUSTER_NAMES.
 cluster_name() {
     local names
-    read -ra names <<<"$CLUSTER_NAMES"
+    # shellcheck disable=SC2206
+    names=($CLUSTER_NAMES)
     echo "${names[$1 - 1]:-$CLUSTER_NODE$1}"
 }
 cluster_index() {

@@ -115,6 +115,10 @@ static void test_decide(void)
         {"peer lost", CAUSE_PEER, {.budget = 1}, ACTION_RELAUNCH},
         {"Slurm is away, again and again", CAUSE_SLURM_AWAY,
          {.budget = 0, .repeated = true}, ACTION_RELAUNCH},
+        {"Slurm refuses too often", CAUSE_SLURM_AWAY,
+         {.aways = 10, .can_requeue = true}, ACTION_REQUEUE},
+        {"Slurm refuses too often, salloc", CAUSE_SLURM_AWAY, {.aways = 10},
+         ACTION_STOP},
         {"launch", CAUSE_LAUNCH, {.budget = 1}, ACTION_RELAUNCH},
         {"supervisor lost, budget gone", CAUSE_SUPERVISOR, {.budget = 0},
          ACTION_RELAUNCH},
@@ -178,7 +182,7 @@ static void test_budget(void)
     is_int(budget_requeues_idle(&h, 10), 3, "requeues that gained nothing");
     is_int(budget_requeues_idle(&h, 11), 0, "with progress: none");
     p[2].cause = p[1].cause = CAUSE_WIREUP;
-    is_int(budget_wireups(&h), 2, "wire-ups in a row");
+    is_int(budget_in_row(&h, CAUSE_WIREUP), 2, "wire-ups in a row");
 }
 
 int main(void)

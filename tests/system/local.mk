@@ -6,7 +6,7 @@ EXTRA_DIST += tests/system/t_all_bad.t tests/system/t_clock.t \
 	tests/system/t_mishaps.t tests/system/t_names.t tests/system/t_no_start.t \
 	tests/system/t_same_nodes.t tests/system/t_slow_disk.t \
 	tests/system/t_slurm_restarts.t tests/system/t_spare_bad.t tests/system/t_soak.t \
-	tests/system/t_two_faults.t tests/system/t_watcher_cut.t
+	tests/system/t_two_faults.t tests/system/t_user_script.t tests/system/t_watcher_cut.t
 check_PROGRAMS += tests/system/mishap.so
 tests_system_mishap_so_SOURCES = tests/system/mishap.c
 tests_system_mishap_so_CFLAGS = $(AM_CFLAGS) -fPIC -Wno-missing-prototypes
