@@ -260,7 +260,7 @@ static void wait_for_words(struct watcher *watcher, double now)
     if (poll(polled, WATCHES_N + 2,
              next > now ? (int)((next - now) * 1000) + 1 : 0) <= 0)
         return;
-    if (polled[WATCHES_N + 1].revents & POLLERR)
+    if (polled[WATCHES_N + 1].revents & (POLLERR | POLLHUP))
         watcher->unread = true;
     for (int i = 0; i < WATCHES_N; i++)
         if (polled[i].revents)

@@ -47,7 +47,8 @@
 #define KB_METRICS "metrics.jsonl"           /* in the attempt: rank 0 */
 #define KB_VERDICT "verdict.json"            /* in the attempt: how it ended */
 #define KB_STATUS "status.json"              /* in the attempt: newest state */
-#define KB_ATTEMPT_HEALTH_DIR "health"
+#define KB_ATTEMPT_HEALTH_DIR "health"       /* NODE.json: what it was like */
+#define KB_HEALTH_DIR "health"               /* of the run: NODE.json */
 #define KB_ATTEMPT_LOGS_DIR "logs"           /* train.log, watcher-NODE.log */
 #define KB_CKPT_DIR "ckpt"
 #define KB_CKPT_FMT "step-%010lld.a%04d"     /* step, attempt */

@@ -20,6 +20,28 @@ const char *const action_names[ACTION_N] = {
     [ACTION_STOP] = "stop",
 };
 
+const char *const finding_choice_names[CHOICE_N] = {
+    [CHOICE_IGNORE] = "ignore",
+    [CHOICE_CHECKPOINT] = "checkpoint",
+    [CHOICE_SAVE_REPLACE] = "save and replace",
+    [CHOICE_REPLACE] = "replace",
+    [CHOICE_STOP] = "stop",
+};
+
+/* By severity: drain lets a running job save and go, fail does not. Info, warn
+ * and what could not be found out are no reason to do anything. */
+enum finding_choice decide_finding(enum finding_severity severity,
+                                   enum err_class class, bool can_replace)
+{
+    if (severity != FINDING_DRAIN && severity != FINDING_FAIL)
+        return CHOICE_IGNORE;
+    if (class == ERR_REQUEST)
+        return CHOICE_STOP;
+    if (severity == FINDING_FAIL)
+        return CHOICE_REPLACE;
+    return can_replace ? CHOICE_SAVE_REPLACE : CHOICE_CHECKPOINT;
+}
+
 enum { /* needs, or-ed */
     SPARE = 1,       /* a spare is there */
     CAN_REQUEUE = 2,

@@ -3,6 +3,7 @@
 #ifndef KB_SUPERVISE_DECIDE_H
 #define KB_SUPERVISE_DECIDE_H
 
+#include "health/finding.h"
 #include "runner/supervise/classify.h"
 
 enum action {
@@ -40,6 +41,19 @@ struct decision {
     enum action action;
     char why[400];
 };
+/* What a finding of a node's hardware in mid-run leads to, the worst last. */
+enum finding_choice {
+    CHOICE_IGNORE,       /* told, no more */
+    CHOICE_CHECKPOINT,   /* save now and go on: nobody can take its place */
+    CHOICE_SAVE_REPLACE, /* save, then replace the node */
+    CHOICE_REPLACE,      /* replace it now: what it holds is lost or wrong */
+    CHOICE_STOP,         /* the user must mend it */
+    CHOICE_N
+};
+extern const char *const finding_choice_names[CHOICE_N];
+enum finding_choice decide_finding(enum finding_severity severity,
+                                   enum err_class class, bool can_replace);
+
 void decide(const struct diagnosis *diagnosis, const struct means *means,
             struct decision *ret);
 

@@ -2,6 +2,7 @@
 if HAVE_SLURM
 noinst_LIBRARIES += libkb_supervise.a
 libkb_supervise_a_SOURCES = \
+	health/finding.c health/finding.h \
 	runner/supervise/act.c \
 	runner/supervise/attempt.c runner/supervise/attempt.h \
 	runner/supervise/budget.c runner/supervise/budget.h \
@@ -13,6 +14,7 @@ libkb_supervise_a_SOURCES = \
 	runner/supervise/node.h \
 	runner/supervise/node_check.c \
 	runner/supervise/node_child.c runner/supervise/node_child.h \
+	runner/supervise/node_health.c runner/supervise/node_health.h \
 	runner/supervise/node_kill.c \
 	runner/supervise/node_main.c runner/supervise/node_main.h \
 	runner/supervise/node_quorum.c runner/supervise/node_quorum.h \
@@ -24,6 +26,7 @@ libkb_supervise_a_SOURCES = \
 	runner/supervise/story.c \
 	runner/supervise/sup.h \
 	runner/supervise/sup_cut.c \
+	runner/supervise/sup_health.c \
 	runner/supervise/sup_nodes.c \
 	runner/supervise/sup_notice.c \
 	runner/supervise/sup_open.c \

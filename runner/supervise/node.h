@@ -16,6 +16,7 @@
 #include "runner/base/err.h"
 #include "runner/supervise/link.h"
 #include "runner/supervise/node_child.h"
+#include "runner/supervise/node_health.h"
 
 #define NODE_RANKS_MAX 64
 
@@ -23,7 +24,7 @@
 struct node_limits {
     double heartbeat_s, silent_s;
     double stall_min_s, stall_factor, load_limit_s, wireup_limit_s;
-    double health_s;         /* between two in-job looks; 0: none */
+    double health_s;         /* between rounds of the watch; 0: none */
     int nodes_n, ranks_per_node, gpus_per_node; /* of the job, for the plan */
 };
 
@@ -61,8 +62,9 @@ struct node {
     struct node_limits limits;
     struct node_ranks ranks;
     struct node_quorum *quorum;
-    struct node_child check;  /* preflight or in-job health */
-    double now, start_s, last_turn, health_due;
+    struct node_child check;  /* preflight */
+    struct node_health health;
+    double now, start_s, last_turn;
     /* prepare in progress: attempt > 0 until it is answered */
     int preparing;
     double prepare_until;
@@ -107,12 +109,8 @@ int node_stall_writer(const struct node_ranks *ranks,
  * still there; what: the first of them. */
 int node_kill_older(long job, int attempt, char *what, size_t what_bytes);
 
-/* ---- node_check.c: preflight and in-job health (inside a child) --------- */
-struct node_check {
-    const struct node *node;
-    bool preflight;          /* else: health only */
-};
-/* {"ok", "message", "class", "findings": [...]} */
-json_t *node_check_run(void *check);
+/* ---- node_check.c: preflight (inside a child) --------------------------- */
+/* {"ok", "message", "class", "findings": [...], "report": {...}} */
+json_t *node_check_run(void *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* node_check - is this node fit to train? Runs inside a child with a deadline.
  *
  * Preflight: the root gate's verdict, the run directory, koboshi-health as the
- * user, and the plan made again here. In-job health: koboshi-health alone. A
+ * user, and the plan made again here. A
  * check that cannot be made is said, and is no failure of the node.
  */
 #include "runner/supervise/node.h"
@@ -23,6 +23,7 @@
 #define HEALTH_S 20.0
 #define PLAN_S 20.0
 #define REPORT_BYTES (256u << 10)
+#define REPORT_SENT_BYTES (64u << 10)
 
 /* Severities that keep a node out, in the report's words. */
 static bool is_bad(const char *severity)
@@ -119,15 +120,24 @@ static void check_run_dir(json_t *answer, const struct node *node)
                         json_real(clock_mono_s() - start));
 }
 
-static void check_health(json_t *answer, const struct node *node,
-                         bool preflight)
+/* The report itself too, to be laid beside the other nodes', if it is of a
+ * size that can be sent. */
+static void keep_report(json_t *answer, json_t *report)
 {
-    char path[PATH_MAX], run_dir[PATH_MAX + 16];
+    char *text = json_dumps(report, JSON_COMPACT);
+    if (text && strlen(text) < REPORT_SENT_BYTES)
+        json_object_set(answer, "report", report);
+    free(text);
+}
+
+static void check_health(json_t *answer, const struct node *node)
+{
+    char path[PATH_MAX], run_dir[PATH_MAX + 16], lent[32];
     if (program_find("koboshi-health", path, sizeof path, NULL))
         return;
     snprintf(run_dir, sizeof run_dir, "--run-dir=%s", node->run_dir);
-    const char *argv[] = {path, "--json", preflight ? "--user" : NULL,
-                          run_dir, NULL};
+    snprintf(lent, sizeof lent, "--lent=%d", node->limits.gpus_per_node);
+    const char *argv[] = {path, "--json", "--user", run_dir, lent, NULL};
     struct proc_spec spec = {.argv = argv, .deadline_s = HEALTH_S,
                              .term_grace_s = 1,
                              .out_max_bytes = REPORT_BYTES};
@@ -137,9 +147,10 @@ static void check_health(json_t *answer, const struct node *node,
     json_t *report = result.timed_out
                          ? NULL
                          : json_parse(result.out.data, "health report", NULL);
-    if (report)
+    if (report) {
         take_findings(answer, report, "koboshi-health");
-    else
+        keep_report(answer, report);
+    } else
         json_object_set_new(answer, "health", json_string("unknown"));
     json_decref(report);
     proc_result_release(&result);
@@ -188,14 +199,12 @@ static void check_plan(json_t *answer, const struct node *node)
 
 json_t *node_check_run(void *ctx)
 {
-    const struct node_check *check = ctx;
+    const struct node *node = ctx;
     json_t *answer = json_pack("{s:b, s:s, s:s, s:[]}", "ok", 1, "message", "",
                                "class", "none", "findings");
-    if (check->preflight) {
-        check_gate(answer, check->node->job);
-        check_run_dir(answer, check->node);
-        check_plan(answer, check->node);
-    }
-    check_health(answer, check->node, check->preflight);
+    check_gate(answer, node->job);
+    check_run_dir(answer, node);
+    check_plan(answer, node);
+    check_health(answer, node);
     return answer;
 }

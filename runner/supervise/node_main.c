@@ -75,7 +75,7 @@ static void start_prepare(struct node *node, const json_t *m)
 {
     struct err err = ERR_INIT;
     json_t *ignored = NULL;
-    node->check.deadline = 0; /* an in-job look is not needed any more */
+    node->check.deadline = 0; /* an older one is not needed any more */
     node_child_poll(&node->check, node->now, &ignored, &err);
     json_decref(ignored);
     take_limits(node, m);
@@ -106,13 +106,11 @@ static void attach(struct node *node, const json_t *m)
         node_ranks_adopt(&node->ranks, node->now);
 }
 
-static void start_check(struct node *node, bool preflight)
+static void start_check(struct node *node)
 {
     struct err err = ERR_INIT;
-    struct node_check check = {.node = node, .preflight = preflight};
-    node->health_due = node->now + node->limits.health_s;
-    if (node_child_start(&node->check, PREFLIGHT_S, node_check_run, &check,
-                         &err) && preflight)
+    if (node_child_start(&node->check, PREFLIGHT_S, node_check_run, node,
+                         &err))
         ready_not(node, "node", err.msg);
 }
 
@@ -134,7 +132,7 @@ static void prepare_turn(struct node *node)
         return;
     }
     if (node->preflight_wanted)
-        start_check(node, true);
+        start_check(node);
     else
         ready(node, json_pack("{s:b}", "ok", 1));
 }
@@ -152,15 +150,27 @@ static void check_turn(struct node *node)
             ready_not(node, "node", err.msg);
         else if (node->preparing)
             ready(node, answer);
-        else if (answer && !json_is_true(json_object_get(answer, "ok"))) {
-            json_object_set_new(answer, "type", json_string("unfit"));
-            link_send(&node->link, answer);
-        } else
+        else
             json_decref(answer);
     }
-    if (!node->preparing && !node->check.pid && node->limits.health_s > 0 &&
-        node->now >= node->health_due && node_ranks_alive(&node->ranks))
-        start_check(node, false);
+}
+
+/* What the hardware says in mid-run; what it means is the supervisor's. */
+static void send_finding(void *ctx, json_t *finding)
+{
+    struct node *node = ctx;
+    link_send(&node->link,
+              json_pack("{s:s, s:o}", "type", "finding", "finding", finding));
+}
+
+/* From the first preflight on, on spares too. */
+static void health_turn(struct node *node)
+{
+    bool wanted = node->ranks.attempt && !node->preparing && !node->stopping;
+    node->health.round_s = node->limits.health_s;
+    node_health_turn(&node->health, node->now,
+                     wanted || node->health.pid, send_finding, node,
+                     node->say);
 }
 
 /* ---- What the supervisor says ------------------------------------------- */
@@ -232,6 +242,7 @@ static void gap_turn(struct node *node)
         node_quorum_forgive(node->quorum, node->now);
         node->prepare_until += gap;
         node->check.deadline += node->check.pid ? gap : 0;
+        node_health_forgive(&node->health, gap);
     }
     node->last_turn = node->now;
 }
@@ -250,7 +261,7 @@ static bool is_over(const struct node *node)
 
 static void wait_for_news(struct node *node)
 {
-    struct pollfd fds[4 + NODE_RANKS_MAX + NODE_QUORUM_FDS];
+    struct pollfd fds[5 + NODE_RANKS_MAX + NODE_QUORUM_FDS];
     int n = 0;
     link_poll(&node->link, &fds[n++]);
     fds[n++] = (struct pollfd){.fd = node->ranks.attempt ? node->ranks.sock
@@ -258,6 +269,7 @@ static void wait_for_news(struct node *node)
                                .events = POLLIN};
     fds[n++] = (struct pollfd){.fd = node->check.pid ? node->check.fd : -1,
                                .events = POLLIN};
+    fds[n++] = (struct pollfd){.fd = node->health.fd, .events = POLLIN};
     for (int i = 0; i < node->ranks.n && node->ranks.attempt; i++) {
         const struct node_rank *rank = &node->ranks.rank[i];
         if (rank->known && !rank->exited)
@@ -282,6 +294,7 @@ static int node_init(struct node *node, const struct node_facts *facts,
     node->job = facts->job;
     node->say = facts->say;
     node->ranks.sock = -1;
+    node_health_init(&node->health, node->run_dir, node->name);
     node->limits = (struct node_limits){.heartbeat_s = 1, .silent_s = 6};
     node->now = node->start_s = clock_mono_s();
     if (link_init(&node->link, facts->supervisor, facts->launched_from,
@@ -312,8 +325,10 @@ int node_main(const struct node_facts *facts, struct err *err)
         writer_turn(&node);
         prepare_turn(&node);
         check_turn(&node);
+        health_turn(&node);
         node_quorum_turn(node.quorum, node.now);
     }
+    node_health_end(&node.health);
     node_ranks_close(&node.ranks);
     node_quorum_close(node.quorum);
     link_release(&node.link);

@@ -5,6 +5,7 @@
  * sup_nodes.c  watchers up, nodes prepared, roles chosen
  * sup_watch.c  one attempt from launch to diagnosis
  * act.c        the only one that kills, starts, excludes, requeues
+ * sup_health.c findings in mid-run, differences between nodes
  * sup_cut.c    are the others silent, or is this host cut off
  * sup_status.c the job's comment and time limit
  * story.c      lines for people and records for the journal
@@ -66,6 +67,9 @@ struct sup_node {
     double lost_s;       /* when; 0: not lost */
     double quiet_s;      /* then since the last word */
     double rewatch_s;    /* a new watcher was started then */
+    enum finding_choice choice; /* what findings in mid-run lead to */
+    double choice_s;     /* monotonic: when that was told */
+    char found[640];     /* what */
     bool reported;       /* beats arrived for the report asked for */
     int peer_port;
 };
@@ -126,7 +130,9 @@ struct sup {
     int64_t stall_writing;      /* step that a writer hangs in, or -1 */
     long report_id;
     json_t *report;             /* ranks' beats by all nodes, while asked */
-    int unfit_node;             /* in-job health, or -1 */
+    int unfit_node;             /* that a save was asked for, or -1 */
+    int reports_n;              /* of preflight, kept in the attempt */
+    struct node_child comparing;
     int64_t ckpt_step;          /* newest committed, -1 none */
     int64_t last_step;          /* the newest that a rank told */
     bool done_told;
@@ -170,6 +176,21 @@ void sup_node_out(struct sup *sup, int node, const char *why);
 /* Looks after lost connections; index of a node that is known to be lost, with
  * the diagnosis, or -1. */
 int sup_lost_node(struct sup *sup, struct diagnosis *ret);
+
+/* ---- sup_health.c ------------------------------------------------------- */
+/* A watcher's finding: told, and what follows is remembered with the node. */
+void sup_on_finding(struct sup *sup, int node, const json_t *finding,
+                    double seen_s);
+/* 1 when a node must go now, with the diagnosis; asks for saves. */
+int sup_look_at_health(struct sup *sup, struct diagnosis *ret);
+/* A save is over: if it was asked for a node's sake, that is the diagnosis. */
+void sup_saved_for(struct sup *sup, struct diagnosis *diagnosis);
+/* Before an attempt: who was found unfit while another was replaced. */
+void sup_leave_unfit_out(struct sup *sup);
+/* Preflight's reports, and what they say when laid beside each other. */
+void sup_keep_report(struct sup *sup, int node, const json_t *report);
+void sup_compare_start(struct sup *sup);
+void sup_compare_turn(struct sup *sup);
 
 /* ---- sup_cut.c ---------------------------------------------------------- */
 /* Most others are silent, and it is not known that it is not us. */

@@ -264,6 +264,7 @@ int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err)
     bool first = !sup->watchers.pid;
     if (first ? raise_watchers(sup, err) : settle_lost(sup))
         return -1;
+    sup_leave_unfit_out(sup);
     introduce_peers(sup);
     ask_all(sup, first && strcmp(sup->plan.health, "off"));
     double until = clock_mono_s() + READY_S;
@@ -276,6 +277,7 @@ int sup_prepare(struct sup *sup, struct diagnosis *ret, struct err *err)
     for (int i = 0; i < sup->nodes_n; i++)
         if (sup->nodes[i].asked && !sup->term_seen)
             sup_node_out(sup, i, "did not get ready in time");
+    sup_compare_start(sup);
     if (choose_roles(sup) == sup->needed)
         return 0;
     not_enough(sup, ret);

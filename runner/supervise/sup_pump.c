@@ -145,6 +145,7 @@ static void on_ready(struct sup *sup, int i, const json_t *m)
                 json_pack("{s:s, s:b, s:s, s:O?}", "node", node->name, "ok",
                           node->ready, "message", message, "findings",
                           findings));
+    sup_keep_report(sup, i, json_object_get(m, "report"));
     if (!node->ready) {
         str_copy(node->bad_class, sizeof node->bad_class,
                  json_string_or(m, "class", "node"));
@@ -189,15 +190,6 @@ static void on_stall(struct sup *sup, int node, const json_t *m, double now)
              json_string_or(m, "phase", ""));
 }
 
-static void on_unfit(struct sup *sup, int i, const json_t *m)
-{
-    struct sup_node *node = &sup->nodes[i];
-    if (sup->unfit_node >= 0 || node->bad)
-        return;
-    sup->unfit_node = i;
-    str_copy(node->why, sizeof node->why, json_string_or(m, "message", ""));
-}
-
 static void on_message(struct sup *sup, const struct station_event *ev)
 {
     const json_t *m = ev->message;
@@ -217,8 +209,9 @@ static void on_message(struct sup *sup, const struct station_event *ev)
         on_gone(sup, m, ev->mono_s);
     else if (!strcmp(type, "stall"))
         on_stall(sup, ev->node, m, ev->mono_s);
-    else if (!strcmp(type, "unfit"))
-        on_unfit(sup, ev->node, m);
+    else if (!strcmp(type, "finding"))
+        sup_on_finding(sup, ev->node, json_object_get(m, "finding"),
+                       ev->mono_s);
 }
 
 /* ---- Connections -------------------------------------------------------- */
@@ -350,6 +343,7 @@ void sup_pump(struct sup *sup, double wait_s)
     take_station(sup);
     story_log_tail(sup);
     sup_status_turn(sup);
+    sup_compare_turn(sup);
     if (sup->notice)
         notice_pump(sup->notice);
 }

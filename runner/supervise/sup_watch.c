@@ -289,36 +289,6 @@ static int look_at_stall(struct sup *sup, struct diagnosis *ret)
     return judge_stall(sup, ret);
 }
 
-/* A node that a look found unfit still trains: save first, lose nothing. */
-static int look_at_health(struct sup *sup, struct diagnosis *ret)
-{
-    struct sup_node *node = sup->unfit_node < 0 ? NULL
-                                                : &sup->nodes[sup->unfit_node];
-    if (!node || sup->save_asked)
-        return 0;
-    if (node->role == ROLE_TRAIN) {
-        story_say(sup, "%s is unfit (%s); asking the ranks to save and stop",
-                  node->name, node->why);
-        act_ask_save(sup);
-        sup->save_until_s = clock_mono_s() + SAVE_S;
-        return 0;
-    }
-    classify_node(CAUSE_NODE_UNFIT, node->name, 0, node->why, ret);
-    sup->unfit_node = -1;
-    return 1;
-}
-
-/* The save that was asked for is over, and this is what it was for. */
-static void saved_for(struct sup *sup, struct diagnosis *d)
-{
-    if (sup->unfit_node < 0 ||
-        (d->cause != CAUSE_SAVED && d->cause != CAUSE_TIME_LIMIT))
-        return;
-    const struct sup_node *node = &sup->nodes[sup->unfit_node];
-    classify_node(CAUSE_NODE_UNFIT, node->name, 0, node->why, d);
-    sup->unfit_node = -1;
-}
-
 /* srun's last complaint in the ranks' output. */
 static void last_complaint(struct sup *sup, char *dst, size_t dst_bytes)
 {
@@ -421,14 +391,14 @@ int sup_launch(struct sup *sup, struct err *err)
 void sup_watch(struct sup *sup, struct diagnosis *ret)
 {
     static int (*const looks[])(struct sup *, struct diagnosis *) = {
-        look_at_slurm, look_at_nodes, look_at_ranks, look_at_stall,
-        look_at_health, look_at_launch, look_at_time,
+        look_at_slurm, look_at_nodes, sup_look_at_health, look_at_ranks,
+        look_at_stall, look_at_launch, look_at_time,
     };
     for (;;) {
         sup_pump(sup, TURN_S);
         for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
             if (looks[i](sup, ret)) {
-                saved_for(sup, ret);
+                sup_saved_for(sup, ret);
                 return;
             } else if (sup->slurm_cause)
                 break; /* what dies now dies of that */

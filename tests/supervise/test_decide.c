@@ -3,6 +3,33 @@
 #include "runner/supervise/decide.h"
 #include "tests/tap.h"
 
+static void test_finding(void)
+{
+    static const struct {
+        enum finding_severity severity;
+        enum err_class class;
+        bool can_replace;
+        enum finding_choice want;
+    } rows[] = {
+        {FINDING_INFO, ERR_GPU, true, CHOICE_IGNORE},
+        {FINDING_WARN, ERR_NODE, true, CHOICE_IGNORE},
+        {FINDING_UNKNOWN, ERR_NODE, true, CHOICE_IGNORE},
+        {FINDING_WARN, ERR_REQUEST, true, CHOICE_IGNORE},
+        {FINDING_DRAIN, ERR_GPU, true, CHOICE_SAVE_REPLACE},
+        {FINDING_DRAIN, ERR_NODE, false, CHOICE_CHECKPOINT},
+        {FINDING_FAIL, ERR_GPU, true, CHOICE_REPLACE},
+        {FINDING_FAIL, ERR_NODE, false, CHOICE_REPLACE},
+        {FINDING_DRAIN, ERR_REQUEST, true, CHOICE_STOP},
+        {FINDING_FAIL, ERR_REQUEST, false, CHOICE_STOP},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        is_str(finding_choice_names[decide_finding(rows[i].severity,
+                                                   rows[i].class,
+                                                   rows[i].can_replace)],
+               finding_choice_names[rows[i].want],
+               finding_severity_names[rows[i].severity]);
+}
+
 static void test_decide(void)
 {
     static const struct {
@@ -187,6 +214,7 @@ static void test_budget(void)
 
 int main(void)
 {
+    test_finding();
     test_decide();
     test_budget();
     return tap_done();
