@@ -12,13 +12,14 @@
 #include "runner/data/ahead.h"
 #include "runner/data/blend.h"
 #include "runner/data/order.h"
+#include "runner/data/source.h"
 #include "runner/data/tokens.h"
 #include "runner/data/windows.h"
 
 /* One corpus of the blend. */
 struct data_set {
     struct tokens *tokens;
-    struct order *order;   /* NULL until samples are asked for */
+    struct sources samples; /* the last one's order is NULL until asked for */
     int64_t first, n;      /* the split's sequences */
     uint64_t fingerprint;
 };
@@ -28,6 +29,10 @@ struct data {
     int sets_n;
     struct blend *blend;   /* NULL: one set */
     struct windows skipped;
+    int64_t origin;        /* drawn samples before the data last changed: blend
+                              and windows count from there */
+    json_t *gone;          /* sets that were taken out, as they were, or NULL */
+    bool may_change;
     int64_t wanted_n;      /* samples that the run draws */
     int64_t raw_n;         /* samples that exist, the skipped ones counted */
     uint64_t seed;
@@ -44,8 +49,17 @@ struct data {
 /* Samples more for a set. */
 int data_grow(struct data *data, int set, int64_t more, struct err *err);
 
-/* Refuse a state that does not fit the files and settings; else take over
- * windows and orders. */
+/* Take over windows and orders. A state that does not fit the files and
+ * settings is refused, or gone on from where data.continue_changed allows it
+ * (cursor_change.c). */
 int cursor_restore(struct data *data, const json_t *state, struct err *err);
+/* Orders of a set as it was recorded, for samples of seq_len. */
+int cursor_orders(struct data *data, int set, const json_t *was, int seq_len,
+                  struct err *err);
+
+/* ---- cursor_change.c ------------------------------------------------------ */
+/* Go on with other sets, weights or sequence length: each set that was there
+ * goes on where it was, a new one begins. */
+int cursor_change(struct data *data, const json_t *state, struct err *err);
 
 #endif

@@ -27,6 +27,8 @@ static int open_set(struct data *data, const char *prefix, const char *split,
     if (!set->tokens)
         return -1;
     data->sets_n++;
+    set->samples = (struct sources){.n = 1, .seq_len = data->seq_len};
+    set->samples.at[0].seq_len = data->seq_len;
     set->n = tokens_sequences(set->tokens);
     if (split) {
         if (order_split(split, set->n, bounds, err))
@@ -72,18 +74,19 @@ static int open_sets(struct data *data, const struct plan *plan,
 int data_grow(struct data *data, int i, int64_t more, struct err *err)
 {
     struct data_set *set = &data->set[i];
-    if (set->order)
-        return order_extend(set->order, more, err);
-    set->order = order_create_cached(set->tokens, set->first, set->n,
-                                     data->seq_len, data->seed, more,
-                                     data->cache, set->fingerprint, err);
-    return set->order ? 0 : -1;
+    struct source *last = &set->samples.at[set->samples.n - 1];
+    if (last->order)
+        return order_extend(last->order, more, err);
+    last->order = order_create_cached(set->tokens, set->first, set->n,
+                                      last->seq_len, data->seed, last->part,
+                                      more, data->cache, set->fingerprint,
+                                      err);
+    return last->order ? 0 : -1;
 }
 
 static int want_of_set(struct data *data, int i, int64_t n, struct err *err)
 {
-    const struct order *order = data->set[i].order;
-    int64_t have = order ? order_samples(order) : 0;
+    int64_t have = sources_samples(&data->set[i].samples);
     return n > have ? data_grow(data, i, n - have, err) : 0;
 }
 
@@ -91,14 +94,15 @@ static int want_of_set(struct data *data, int i, int64_t n, struct err *err)
  * What exists stays. */
 static int want(struct data *data, struct err *err)
 {
-    int64_t raw = data->wanted_n + windows_total(&data->skipped);
+    int64_t raw = data->wanted_n - data->origin +
+                  windows_total(&data->skipped);
     int64_t counts[PLAN_LIST_MAX];
     if (!data->sets_n || raw < 1)
         return 0;
     if (!data->blend) {
         if (want_of_set(data, 0, raw, err))
             return -1;
-        data->raw_n = order_samples(data->set[0].order);
+        data->raw_n = sources_samples(&data->set[0].samples);
         return 0;
     }
     blend_find(data->blend, raw, counts);
@@ -117,6 +121,7 @@ static int take_settings(struct data *data, const struct plan *plan,
 {
     data->seed = plan->seed;
     data->seq_len = plan->seq_len;
+    data->may_change = plan->data_may_change;
     if (*plan->run_dir && snprintf(data->cache, sizeof data->cache,
                                    "%s/index", plan->run_dir) >=
                               (int)sizeof data->cache)
@@ -161,26 +166,33 @@ void data_close(struct data *data)
         return;
     ahead_stop(data->ahead);
     for (int i = 0; i < data->sets_n; i++) {
-        order_destroy(data->set[i].order);
+        sources_release(&data->set[i].samples);
         tokens_close(data->set[i].tokens);
     }
     blend_destroy(data->blend);
     free(data->set);
     free(data->sample);
+    json_decref(data->gone);
     pthread_mutex_destroy(&data->lock);
     free(data);
 }
 
 int64_t data_samples(const struct data *data)
 {
-    return data->raw_n ? data->raw_n - windows_total(&data->skipped) : 0;
+    return data->raw_n ? data->origin + data->raw_n -
+                             windows_total(&data->skipped)
+                       : 0;
 }
 
 int data_skip(struct data *data, int64_t first, int64_t n, struct err *err)
 {
     if (data->ahead)
         return err_set(err, "data: samples are skipped before reading ahead");
-    return windows_add(&data->skipped, first, n, err) || want(data, err) ? -1
+    if (first < data->origin) { /* the rest of it was drawn differently */
+        n -= n < data->origin - first ? n : data->origin - first;
+        first = data->origin;
+    }
+    return windows_add(&data->skipped, first - data->origin, n, err) || want(data, err) ? -1
                                                                          : 0;
 }
 
@@ -191,16 +203,16 @@ static int read_sample(void *ctx, int64_t i, int32_t *dst, struct err *err)
     int64_t counts[PLAN_LIST_MAX];
     int set = 0;
     pthread_mutex_lock(&data->lock);
-    int64_t raw = windows_raw(&data->skipped, i);
+    int64_t raw = windows_raw(&data->skipped, i - data->origin);
     counts[0] = raw;
-    if (data->blend && i >= 0 && raw < data->raw_n)
+    if (data->blend && i >= data->origin && raw < data->raw_n)
         set = blend_find(data->blend, raw, counts);
     pthread_mutex_unlock(&data->lock);
-    if (i < 0 || raw >= data->raw_n)
+    if (i < data->origin || raw >= data->raw_n)
         return err_set(err, "data: no sample %" PRId64 ", there are %" PRId64,
                        i, data_samples(data));
-    return order_read(data->set[set].order, counts[set], data->vocab, dst,
-                      err);
+    return sources_read(&data->set[set].samples, counts[set], data->vocab, dst,
+                        err);
 }
 
 int data_read_ahead(struct data *data, int B, int64_t stride, struct err *err)

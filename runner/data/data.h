@@ -20,9 +20,10 @@ struct data;
 enum data_split { DATA_TRAIN, DATA_VALID, DATA_TEST };
 
 /* samples_n: how many the run will draw (steps * global_batch). state: the
- * cursor of a checkpoint (data_state's object) or NULL; a changed corpus or
- * sequence length is refused by name; a longer run keeps the index of what was
- * seen and appends. NULL on error. */
+ * cursor of a checkpoint (data_state's object) or NULL; a changed corpus, blend
+ * or sequence length is refused by name, or with data.continue_changed gone on
+ * with, without repeating; a longer run keeps the index of what was seen and
+ * appends. NULL on error. */
 struct data *data_open(const struct plan *plan, enum data_split split,
                        int64_t samples_n, const json_t *state,
                        struct err *err);

@@ -14,6 +14,7 @@ libkb_data_a_SOURCES = \
 	runner/data/build_state.c runner/data/build_state.h \
 	runner/data/corpus.c runner/data/corpus.h \
 	runner/data/cursor.c runner/data/cursor.h \
+	runner/data/cursor_change.c \
 	runner/data/data.c runner/data/data.h \
 	runner/data/input.c runner/data/input.h \
 	runner/data/jsonl.c runner/data/jsonl.h \
@@ -23,6 +24,7 @@ libkb_data_a_SOURCES = \
 	runner/data/order_cache.c runner/data/order_cache.h \
 	runner/data/pretok.c runner/data/pretok.h \
 	runner/data/repeats.c \
+	runner/data/source.c runner/data/source.h \
 	runner/data/text.c runner/data/text.h \
 	runner/data/tokenizer.c runner/data/tokenizer.h \
 	runner/data/sentencepiece.h \

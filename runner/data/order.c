@@ -17,7 +17,7 @@ struct order {
     int seq_len;
     uint64_t seed;
     struct order_part part[ORDER_PARTS_MAX];
-    int parts_n;
+    int parts_n, first_part;
     int64_t samples_n;
     char *dir;            /* of the cache, or NULL */
     uint64_t fingerprint;
@@ -154,7 +154,7 @@ static int make_part(const struct order *o, struct order_part *p,
                      struct order_claim *claim, struct err *err)
 {
     struct twister rng;
-    seed_part(&rng, o->seed, o->parts_n);
+    seed_part(&rng, o->seed, o->first_part + o->parts_n);
     if (shuffle_sequences(o, p, &rng, err))
         return -1;
     order_claim_beat(claim);
@@ -169,7 +169,8 @@ static int take_part(const struct order *o, struct order_part *p,
                      struct err *err)
 {
     struct order_key key = {o->fingerprint, o->first, o->n, o->seq_len,
-                            (int64_t)o->seed, o->parts_n, p->requested_n};
+                            (int64_t)o->seed, o->first_part + o->parts_n,
+                            p->requested_n};
     struct order_claim *claim;
     if (order_cache_wait(o->dir, &key, p, &claim))
         return 0;
@@ -211,13 +212,13 @@ struct order *order_create(const struct tokens *t, int64_t first, int64_t n,
                            int seq_len, uint64_t seed, int64_t samples_n,
                            struct err *err)
 {
-    return order_create_cached(t, first, n, seq_len, seed, samples_n, NULL, 0,
-                               err);
+    return order_create_cached(t, first, n, seq_len, seed, 0, samples_n, NULL,
+                               0, err);
 }
 
 struct order *order_create_cached(const struct tokens *t, int64_t first,
                                   int64_t n, int seq_len, uint64_t seed,
-                                  int64_t samples_n, const char *dir,
+                                  int part, int64_t samples_n, const char *dir,
                                   uint64_t fingerprint, struct err *err)
 {
     struct order *o = calloc(1, sizeof *o);
@@ -226,7 +227,7 @@ struct order *order_create_cached(const struct tokens *t, int64_t first,
         return NULL;
     }
     *o = (struct order){.tokens = t, .first = first, .n = n,
-                        .seq_len = seq_len, .seed = seed,
+                        .seq_len = seq_len, .seed = seed, .first_part = part,
                         .dir = dir && *dir ? strdup(dir) : NULL,
                         .fingerprint = fingerprint};
     for (int64_t i = first; i < first + n; i++)

@@ -33,10 +33,11 @@ struct order *order_create(const struct tokens *t, int64_t first, int64_t n,
                            int seq_len, uint64_t seed, int64_t samples_n,
                            struct err *err);
 /* The same, with long parts as files in dir (order_cache.h); fingerprint: of
- * t. dir NULL: none. */
+ * t. dir NULL: none. part: number of the first part, which its seed is derived
+ * from; 0 elsewhere. */
 struct order *order_create_cached(const struct tokens *t, int64_t first,
                                   int64_t n, int seq_len, uint64_t seed,
-                                  int64_t samples_n, const char *dir,
+                                  int part, int64_t samples_n, const char *dir,
                                   uint64_t fingerprint, struct err *err);
 void order_destroy(struct order *order);
 /* One part more, for samples_n further samples. */

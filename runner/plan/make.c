@@ -96,6 +96,7 @@ static const struct {
     FIELD("data.eod_mask_loss", F_BOOL, eod_mask_loss),
     FIELD("data.reset_positions", F_BOOL, eod_reset_positions),
     FIELD("data.reset_attention", F_BOOL, eod_reset_attention),
+    FIELD("data.continue_changed", F_BOOL, data_may_change),
     FIELD("fp16.scale", F_REAL, scale_initial),
     FIELD("fp16.min_scale", F_REAL, scale_min),
     FIELD("fp16.window", F_INT, scale_window),

@@ -125,6 +125,7 @@ struct plan {
     char split[64];                 /* "" or "969,30,1" over `train` */
     char tokenizer[PATH_MAX];       /* "byte" or a file */
     bool eod_mask_loss, eod_reset_positions, eod_reset_attention;
+    bool data_may_change;
     int eod_token;                  /* -1: none */
     /* optimizer */
     double lr, min_lr, beta1, beta2, eps, weight_decay, clip;

@@ -129,6 +129,9 @@ const struct conf_row plan_rows[] = {
     BOOL("data.reset_attention", "false",
          "reset_attention_mask|intra_doc_masking",
          "documents in a sequence do not see each other"),
+    BOOL("data.continue_changed", "false", NULL,
+         "a resumed run goes on with other files, weights or sequence length, "
+         "without reading anything twice; false: they are refused"),
 
     INT("train.steps", NULL, 1, MANY, "steps",
         "train_iters|max_steps|num_train_steps|training_steps|max_iters|"

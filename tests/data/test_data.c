@@ -345,8 +345,150 @@ static void test_eod(void)
     data_close(d);
 }
 
+/* ---- Going on with other data -------------------------------------------- */
+
+enum { MANY = 4000 };
+
+/* 100 sequences of 7 tokens that no other token of the test is. */
+static void unique_corpus(const char *name, int first)
+{
+    int sevens[100];
+    for (int i = 0; i < 100; i++)
+        sevens[i] = 7;
+    scratch_corpus(scratch(name), sevens, 100, first, MANY);
+}
+
+static struct plan plan_changed(int seq_len, const char *const *names,
+                                const double *weights)
+{
+    struct plan plan = plan_of("", NULL);
+    plan.seq_len = seq_len;
+    plan.shape.V = MANY;
+    plan.data_may_change = true;
+    plan.train_n = 0;
+    for (; names[plan.train_n]; plan.train_n++) {
+        struct plan_data *set = &plan.train[plan.train_n];
+        snprintf(set->prefix, sizeof set->prefix, "%s",
+                 scratch(names[plan.train_n]));
+        set->weight = weights[plan.train_n];
+    }
+    return plan;
+}
+
+/* Reads samples first .. end; how many input tokens were read before. */
+static int repeats(struct data *d, int64_t first, int64_t end, int seq_len,
+                   char seen[MANY])
+{
+    int again = 0;
+    for (int64_t i = first; i < end; i++) {
+        struct err err = ERR_INIT;
+        struct batch batch = batch_of(1);
+        batch.T = seq_len;
+        if (data_fill(d, i, &batch, &err)) {
+            printf("# sample %lld: %s\n", (long long)i, err.msg);
+            return -1;
+        }
+        for (int t = 0; t < seq_len; t++)
+            again += seen[batch.tokens[t]]++ > 0;
+    }
+    return again;
+}
+
+static void test_change_length(void)
+{
+    static const char *const a[] = {"ua", NULL};
+    static const double one[] = {1};
+    struct err err = ERR_INIT;
+    char seen[MANY] = {0};
+    unique_corpus("ua", 0);
+    struct plan plan = plan_changed(8, a, one);
+    struct data *d = data_open(&plan, DATA_TRAIN, 60, NULL, &err);
+    is_int(repeats(d, 0, 30, 8, seen), 0, "30 of 87 samples of 8 tokens");
+    json_t *state = data_state(d, 30);
+    data_close(d);
+
+    plan = plan_changed(5, a, one);
+    plan.data_may_change = false;
+    ok(!data_open(&plan, DATA_TRAIN, 125, state, &err) &&
+           strstr(err.msg, "data.continue_changed"),
+       "another length is refused, and the key is named");
+    err = ERR_INIT;
+    plan.data_may_change = true;
+    d = data_open(&plan, DATA_TRAIN, 125, state, &err);
+    /* 57 * 8 / 5 = 91 samples are left; 4 more begin another epoch. */
+    is_int(repeats(d, 30, 30 + 91, 5, seen), 0, "the rest in samples of 5");
+    ok(repeats(d, 121, 125, 5, seen) > 0, "then it comes again");
+    json_t *later = data_state(d, 60);
+    struct data *again = data_open(&plan, DATA_TRAIN, 125, later, &err);
+    char text[256];
+    strcpy(text, firsts(d, 60, 20));
+    is_str(firsts(again, 60, 20), text, "a checkpoint of it goes on alike");
+    data_close(again);
+    data_close(d);
+
+    memset(seen, 0, sizeof seen);
+    plan = plan_changed(8, a, one);
+    d = data_open(&plan, DATA_TRAIN, 60, NULL, &err);
+    repeats(d, 0, 30, 8, seen);
+    data_close(d);
+    plan = plan_changed(5, a, one);
+    d = data_open(&plan, DATA_TRAIN, 125, state, &err);
+    repeats(d, 30, 60, 5, seen);
+    data_close(d);
+    plan = plan_changed(12, a, one);
+    d = data_open(&plan, DATA_TRAIN, 80, later, &err);
+    is_int(repeats(d, 60, 80, 12, seen), 0, "and a third length");
+    data_close(d);
+    json_decref(state);
+    json_decref(later);
+}
+
+static void test_change_blend(void)
+{
+    static const char *const ab[] = {"ua", "ub", NULL};
+    static const char *const bc[] = {"uc", "ub", NULL};
+    static const char *const abc[] = {"uc", "ua", "ub", NULL};
+    static const double even[] = {.5, .5}, odd[] = {.8, .1, .1};
+    struct err err = ERR_INIT;
+    char seen[MANY] = {0};
+    unique_corpus("ub", 1000);
+    unique_corpus("uc", 2000);
+    struct plan plan = plan_changed(4, ab, even);
+    struct data *d = data_open(&plan, DATA_TRAIN, 400, NULL, &err);
+    int again = repeats(d, 0, 100, 4, seen);
+    json_t *state = data_state(d, 100);
+    data_close(d);
+    plan = plan_changed(4, ab, odd);
+    d = data_open(&plan, DATA_TRAIN, 400, state, &err);
+    again += repeats(d, 100, 200, 4, seen);
+    json_t *heavy = data_state(d, 200);
+    data_close(d);
+    plan = plan_changed(4, bc, even);
+    d = data_open(&plan, DATA_TRAIN, 400, heavy, &err);
+    again += repeats(d, 200, 300, 4, seen);
+    json_t *other = data_state(d, 300);
+    is_int(json_array_size(json_object_get(other, "gone")), 1,
+           "a set that was taken out is kept in mind");
+    data_close(d);
+    plan = plan_changed(4, abc, odd);
+    d = data_open(&plan, DATA_TRAIN, 400, other, &err);
+    again += repeats(d, 300, 350, 4, seen);
+    is_int(again, 0, "weights, a new set, one that comes back: no repeats");
+    data_close(d);
+
+    unique_corpus("ua", 3000);
+    err = ERR_INIT;
+    ok(!data_open(&plan, DATA_TRAIN, 400, other, &err) &&
+           strstr(err.msg, "another name"), "another content is refused");
+    json_decref(state);
+    json_decref(heavy);
+    json_decref(other);
+}
+
 int main(void)
 {
+    test_change_length();
+    test_change_blend();
     test_single();
     test_ahead();
     test_state();

@@ -268,7 +268,7 @@ static uint64_t read_all(const struct order *o)
 static struct order *many(const struct tokens *t, const char *dir)
 {
     struct err err = ERR_INIT;
-    return order_create_cached(t, 0, MANY, 8, 1234, MANY_SAMPLES, dir, 42,
+    return order_create_cached(t, 0, MANY, 8, 1234, 0, MANY_SAMPLES, dir, 42,
                                &err);
 }
 
@@ -336,7 +336,8 @@ static void test_cache(void)
     }
     char *again = file_read(path, 1 << 30, &bytes, &err);
     ok(again && !memcmp(again, whole, bytes), "with the same bytes");
-    o = order_create_cached(t, 0, MANY, 8, 1235, MANY_SAMPLES, dir, 42, &err);
+    o = order_create_cached(t, 0, MANY, 8, 1235, 0, MANY_SAMPLES, dir, 42,
+                            &err);
     cache_file(dir, &n);
     ok(n == 2 && read_all(o) != want, "another seed has a file of its own");
     order_destroy(o);
