@@ -8,6 +8,7 @@
  *             WHAT: estale | eio (reads and writes) | close (EIO when a written
  *             file is closed) | hang (for as long as the file is there)
  */
+#define _GNU_SOURCE
 #define FUSE_USE_VERSION 31
 
 #include <dirent.h>
@@ -237,7 +238,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: badfs FOLDER MOUNTPOINT CONTROL [SECONDS]\n");
         return 2;
     }
-    folder = argv[1];
+    /* By descriptor, so that it may be mounted over itself. */
+    static char below[32];
+    int fd = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(below, sizeof below, "/proc/self/fd/%d", fd);
+    folder = below;
     control = argv[3];
     believed_s = argc > 4 ? atof(argv[4]) : 0;
     char *args[] = {argv[0], "-f", "-o", "allow_other,default_permissions",

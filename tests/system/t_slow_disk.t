@@ -4,7 +4,7 @@
 # calls that a hang; the time limit comes while a checkpoint is being written.
 # long: a minute's wait
 . "$(dirname "$0")/run.sh"
-RUN_STEPS=2500
+RUN_STEPS=1500
 export TEST_TIME_S=900
 test_run 3 checkpoint.interval=50 train.global_batch=16
 mishap=$CLUSTER_BUILD/tests/system/mishap.so

@@ -5,7 +5,7 @@
 # long: four of Slurm's restarts
 . "$(dirname "$0")/run.sh"
 RUN_STEPS=900
-export TEST_TIME_S=400
+export TEST_TIME_S=400 CLUSTER_KILL_WAIT=15
 test_run 4 recovery.silent_limit=3s train.global_batch=4
 
 ok "submitted" run_submit -N 2
