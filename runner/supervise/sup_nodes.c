@@ -24,6 +24,7 @@
 #include "runner/supervise/launch.h"
 
 #define WATCHERS_UP_S 30.0   /* for the first of them to come */
+#define WATCHERS_MORE_S 10.0 /* for another, once some came */
 #define WATCHERS_TRIES 3
 #define READY_S 75.0         /* its own deadlines are shorter */
 #define PROBE_AGAIN_S 0.5
@@ -98,12 +99,25 @@ static bool all_up(const struct sup *sup)
     return true;
 }
 
+static int up_n(const struct sup *sup)
+{
+    int n = 0;
+    for (int i = 0; i < sup->nodes_n; i++)
+        n += sup->nodes[i].up;
+    return n;
+}
+
 static void await_watchers(struct sup *sup)
 {
     double until = clock_mono_s() + WATCHERS_UP_S;
-    while (!all_up(sup) && clock_mono_s() < until && !sup->term_seen &&
-           !sup->watchers.ended)
+    for (int n = up_n(sup), more; !all_up(sup) && clock_mono_s() < until &&
+                                  !sup->term_seen && !sup->watchers.ended;
+         n = more) {
         sup_pump(sup, 0.1);
+        more = up_n(sup);
+        if (more > n)
+            until = clock_mono_s() + WATCHERS_MORE_S;
+    }
     for (double wait = clock_mono_s() + 1;
          sup->watchers.ended && clock_mono_s() < wait;)
         sup_pump(sup, 0.1);
