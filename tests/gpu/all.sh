@@ -2,8 +2,8 @@
 # all - the proofs on GPUs, in parts that may be cut short and run again: what a
 # part has found already, it does not run a second time.
 #
-# usage: all.sh [PART...]       parts: grads curves resume sanitize; on a machine
-#                               with Slurm: slurm; with two GPUs: two speed
+# usage: all.sh [PART...]       parts: grads curves resume sanitize slurm speed
+#                               (speed.sh wants arguments); with two GPUs: two
 #        all.sh table [FOLDER...]   all results as one table; exit 1 if any is bad
 # Each part stays below PART_LIMIT (480) seconds.
 #

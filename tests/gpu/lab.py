@@ -13,14 +13,15 @@ WORK = os.environ.get("GPU_WORK", os.path.join(OUT, "work"))
 
 
 class Results:
-    """One part's result lines; a case that is there already need not run again."""
+    """One part's result lines; a case that went well need not run again."""
 
     def __init__(self, part):
         os.makedirs(os.path.join(OUT, "results"), exist_ok=True)
         self.part, self.path = part, os.path.join(OUT, "results", part + ".jsonl")
 
     def have(self, case):
-        return os.path.exists(self.path) and any(json.loads(line)["case"] == case for line in open(self.path))
+        rows = map(json.loads, open(self.path)) if os.path.exists(self.path) else ()
+        return any(r["case"] == case and r["ok"] for r in rows)
 
     def put(self, case, ok, **more):
         line = json.dumps(dict(part=self.part, case=case, ok=bool(ok), device=DEVICE, **more))

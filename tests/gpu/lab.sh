@@ -10,4 +10,5 @@ put() {
     echo "{\"part\": \"$1\", \"case\": \"$2\", \"ok\": $3, \"device\": \"$GPU_DEVICE\"${4:+, ${4//$'\n'/}}}" |
         tee -a "$GPU_OUT/results/$1.jsonl"
 }
-had() { grep -qsF "\"case\": \"$2\"" "$GPU_OUT/results/$1.jsonl"; }
+# A case that went well need not run again.
+had() { grep -qsF "\"case\": \"$2\", \"ok\": true" "$GPU_OUT/results/$1.jsonl"; }

@@ -2,7 +2,8 @@
 # slurm - the real thing on a GPU machine: a private Slurm cluster, sbatch
 # --llm-train, NCCL between its nodes, a fault, and the run going on.
 #
-# usage: slurm.sh [CASE...]      cases: unbroken killed stopped cut
+# usage: slurm.sh [CASE...]      cases: unbroken killed stopped cut; with two cards
+#                                also one linked (both cards on one node)
 #
 # Settings as all.sh says, and
 #   SLURM_DEBS    folder of Debian's packages where the machine has not Slurm
@@ -23,7 +24,9 @@ write_prolog() {
     cat >"$GPU_WORK/prolog" <<EOF
 #!/bin/sh
 echo "export NCCL_HOSTID=\$SLURMD_NODENAME"
-echo "export CUDA_VISIBLE_DEVICES=\$(((\${SLURMD_NODENAME#node} - 1) % $SLURM_CARDS))"
+[ "\$SLURM_GPUS_PER_NODE" = 1 ] &&
+    echo "export CUDA_VISIBLE_DEVICES=\$(((\${SLURMD_NODENAME#node} - 1) % $SLURM_CARDS))"
+exit 0
 EOF
     chmod +x "$GPU_WORK/prolog"
 }
@@ -32,7 +35,7 @@ if [ -z "${CLUSTER_NODES:-}" ]; then
     [ -z "${SLURM_DEBS:-}" ] || . "$here/debs.sh" "$SLURM_DEBS"
     write_prolog
     [ "$GPU_DEVICE" = cpu ] || export CLUSTER_CGROUP=${CLUSTER_CGROUP-cgroup/v1}
-    export CLUSTER_GPUS=1 CLUSTER_CPUS=4 CLUSTER_MEMORY_MB=16000 CLUSTER_LOGS=$GPU_OUT/logs/cluster
+    export CLUSTER_GPUS=$SLURM_CARDS CLUSTER_CPUS=4 CLUSTER_MEMORY_MB=16000 CLUSTER_LOGS=$GPU_OUT/logs/cluster
     export CLUSTER_CONF="TaskProlog=$GPU_WORK/prolog" CLUSTER_TIME_S=${PART_LIMIT:-480}
     . "$here/../cluster/cluster.sh"
     cluster_run 3 "$here/slurm.sh" "$@"
@@ -50,7 +53,6 @@ begin() { # NAME
         train.device="$GPU_DEVICE" train.deterministic=true health.mode=off \
         checkpoint.interval=20 log.tensorboard=false log.interval=10
 }
-submit() { run_submit -N "${1:-2}" --gpus-per-node=1 "${@:2}"; }
 
 memory() { # MiB in use on each card
     nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | tr '\n' ' '
@@ -67,14 +69,13 @@ end() { # waits for the job's end; the digest of its weights
 }
 
 # One fault: a run, struck at some step, must end as the unbroken one.
-fault() { # CASE NODES STRIKE
+fault() { # CASE STRIKE SBATCH ARGUMENTS...
     local struck old after gone first known digest good=false want
-    want=$(sed -n 's/.*"case": "unbroken".*"weights": "\([^"]*\)".*/\1/p' "$GPU_OUT/results/$PART.jsonl" | tail -n 1)
     begin "$1"
-    submit "$2" $([ "$2" = 2 ] || echo --llm-spares=1) || return 1
+    run_submit "${@:3}" || return 1
     run_wait_checkpoint 120 40 || { run_diag; put "$PART" "$1" false '"why": "it did not train"'; return 1; }
     old=$(ranks)
-    struck=$($3 "$(run_node_of_rank 1)")
+    struck=$($2 "$(run_node_of_rank 1)")
     begin_s=$(echo "$struck" | jq -r .time)
     # shellcheck disable=SC2086
     gone=$(python3 "$here/fault.py" gone $(still_counted "$1" $old))
@@ -83,7 +84,9 @@ fault() { # CASE NODES STRIKE
     known=$(time_of '.event=="diagnosis" and .attempt==1')
     peer=$(time_of '.event=="rank_exit" and .attempt==1 and .rank==0')
     [ "$1" != cut ] || cluster_restore_node node2
-    digest=$(end) && [ -n "$want" ] && [ "$digest" = "$want" ] && good=true
+    digest=$(end)
+    want=$(sed -n 's/.*"case": "unbroken".*"weights": "\([^"]*\)".*/\1/p' "$GPU_OUT/results/$PART.jsonl" | tail -n 1)
+    [ -n "$want" ] && [ "$digest" = "$want" ] && good=true
     # shellcheck disable=SC2086
     python3 "$here/fault.py" gone $old >/dev/null
     after=$(memory)
@@ -103,28 +106,32 @@ strike_kill() { python3 "$here/fault.py" strike KILL "$(cluster_pids "$1" kobosh
 strike_stop() { python3 "$here/fault.py" strike STOP "$(cluster_pids "$1" koboshi-train | head -n 1)"; }
 strike_cut() { cluster_cut_node "$1" && echo "{\"time\": $(date +%s.%N)}"; }
 
-unbroken() {
-    local digest good=false t0 job
-    begin unbroken
-    t0=$(date +%s.%N)
-    submit 2 || return 1
+# Seconds from the job's first line to its first step, by part.
+unbroken() { # CASE SBATCH ARGUMENTS...
+    local digest good=false
+    begin "$1"
+    begin_s=$(date +%s.%N)
+    run_submit "${@:2}" || return 1
     digest=$(end) && good=true
-    begin_s=$t0
-    put "$PART" unbroken $good "\"weights\": \"$digest\", \"attempt_s\": $(since "$(time_of '.event=="attempt_start"')"),
+    put "$PART" "$1" $good "\"weights\": \"$digest\", \"attempt_s\": $(since "$(time_of '.event=="attempt_start"')"),
  \"launched_s\": $(since "$(time_of '.event=="launch"')"), \"ranks_up_s\": $(since "$(time_of '.event=="rank_hello"')"),
  \"loaded_s\": $(since "$(time_of '.event=="resume"')"), \"first_step_s\": $(since "$(time_of '.event=="first_step"')"),
- \"device\": \"$(grep -ho 'NCCL[^,]*\|on cuda[^,]*' "$RUN.job.out" | head -n 1)\""
+ \"rank\": \"$(grep -ho 'first step .* after the start.*' "$RUN.job.out" | head -n 1)\""
 }
 
 MIB=$(memory)
-for case in "${@:-unbroken killed stopped cut}"; do
+cases="unbroken killed stopped cut"
+[ "$SLURM_CARDS" = 1 ] || cases="unbroken killed stopped cut linked one"
+for case in "${@:-$cases}"; do
     for one in $case; do
         had "$PART" "$one" && continue
         case $one in
-        unbroken) unbroken ;;
-        killed) fault killed 2 strike_kill ;;
-        stopped) fault stopped 2 strike_stop ;;
-        cut) fault cut 3 strike_cut ;;
+        unbroken) unbroken unbroken -N 2 --gpus-per-node=1 ;;
+        one) unbroken one -N 1 --gpus-per-node=1 ;;
+        killed) fault killed strike_kill -N 2 --gpus-per-node=1 ;;
+        stopped) fault stopped strike_stop -N 2 --gpus-per-node=1 ;;
+        cut) fault cut strike_cut -N 3 --gpus-per-node=1 --llm-spares=1 ;;
+        linked) fault linked strike_kill -N 1 --ntasks-per-node=2 --gpus-per-node=2 ;;
         esac
         [ -z "${RUN:-}" ] || tar -C "$CLUSTER_DIR" -czf "$GPU_OUT/logs/$PART-$one.tgz" \
             --exclude='*.safetensors' "$(basename "$RUN")" "$(basename "$RUN").job.out" 2>/dev/null
