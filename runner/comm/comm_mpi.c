@@ -17,12 +17,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runner/base/clock.h"
 
 #define SCRATCH_BYTES (8 << 20)
 #define MESSAGE_BYTES (256 << 20) /* most in one message of a gather */
 #define SPIN_S 0.002              /* then sleep a little between tests */
+#define SPIN_CROWDED_S 20e-6      /* the same where ranks share cores */
 #define LOOK_S 0.1                /* between looks for lost peers */
 #define FINALIZE_LIMIT_S 10.0
 #define TAG 7
@@ -37,6 +39,7 @@ struct mpi {
     int64_t *first, *len;    /* [size] parts of the chunk at work */
     MPI_Request *requests;   /* [2 * size] */
     int requests_n;
+    double spin_s;
     /* sends with a ticket that may not have been received yet: number n lies
      * at n % SENDS_N, numbers from 1 on */
     MPI_Request sends[SENDS_N];
@@ -114,6 +117,9 @@ int coll_mpi_open(struct coll *ret, const struct coll_spec *spec,
         goto no_memory;
     m->groups = spec->groups;
     m->control = spec->control;
+    m->spin_s = spec->place->local_size > sysconf(_SC_NPROCESSORS_ONLN)
+                    ? SPIN_CROWDED_S
+                    : SPIN_S;
     m->scratch = malloc(SCRATCH_BYTES);
     m->srcs = calloc(size, sizeof *m->srcs);
     m->first = calloc(size, sizeof *m->first);
@@ -209,7 +215,7 @@ static int finish(struct mpi *m, struct err *err)
         if (done)
             break;
         double now_s = clock_mono_s();
-        if (now_s - begin_s > SPIN_S)
+        if (now_s - begin_s > m->spin_s)
             clock_sleep_s(50e-6);
         else
             sched_yield();

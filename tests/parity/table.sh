@@ -5,12 +5,13 @@
 # gradients come gathered out of checkpoints: after one step the first moment is
 # the gradient times a tenth. A row fails beyond the limits of LIMIT; the exit
 # status tells whether any did.
-# usage: table.sh [--quick|--fp32|--repeat]... [SHAPE...]
+# usage: table.sh [--quick|--fp32|--repeat|--batch=N]... [SHAPE...]
 #   --quick   some layouts of GPT-2's and Llama's shape, a batch that divides
 #             on none
 #   --repeat  each layout twice: the same bits
+#   --batch   sequences a step, micro-batches of 2; else 22 and 48
 #   SHAPE     gpt2, llama (2 key heads), qwen (1 key head, tied, QK-norm)
-# TABLE_BUILD: the build's folder. Ranks are mpirun's.
+# TABLE_BUILD: the build's folder. TABLE_LIMIT_S: of one run. Ranks are mpirun's.
 HERE=$(cd "$(dirname "$0")" && pwd)
 BUILD=${TABLE_BUILD:-$HERE/../../build}
 TMP=$(mktemp -d)
@@ -23,13 +24,14 @@ declare -A MODEL=(
     [qwen]="family: llama, layers: 8, hidden_size: 40, heads: 24, kv_heads: 1, head_dim: 4, ffn_size: 48, vocab_size: 263, tied: true, qk_norm: true, bias_qkv: true"
 )
 LIMIT=1e-10
-precision=fp64 quick='' repeat='' shapes=()
+precision=fp64 quick='' repeat='' shapes=() batches="22 48"
 for arg in "$@"; do
     case $arg in
     --quick) quick=1 ;;
     --fp32) precision=fp32 ;;
     --repeat) repeat=1 ;;
-    -*) sed -n '2,15s/^# //p' "$0" >&2; exit 2 ;;
+    --batch=*) batches=${arg#*=} ;;
+    -*) sed -n '2,17s/^# //p' "$0" >&2; exit 2 ;;
     *) shapes+=("$arg") ;;
     esac
 done
@@ -75,7 +77,7 @@ guard: {sigma: 0}
 checkpoint: {interval: 1, keep: 30}
 system: {blas_threads: 1}
 YAML
-    KOBOSHI_SET=$(printf '%s\n' "$@") timeout 120 mpirun --allow-run-as-root \
+    KOBOSHI_SET=$(printf '%s\n' "$@") timeout "${TABLE_LIMIT_S:-120}" mpirun --allow-run-as-root \
         --oversubscribe --bind-to none --mca btl "self,vader" -n "$ranks" \
         "$BUILD/koboshi-train" --config "$dir.yaml" </dev/null >"$dir.log" 2>&1 ||
         tail -n 3 "$dir.log" | sed 's/^/# /' >&2
@@ -127,7 +129,6 @@ compare() { # SHAPE BATCH SPREAD T P D CHUNKS
 
 "$BUILD/koboshi" data build --quiet --tokenizer byte --append-eod \
     --output "$TMP/text" "$HERE/../../DESIGN.md" >/dev/null 2>&1 || exit 1
-batches="22 48"
 [ -z "$quick" ] || batches=22
 if [ $precision = fp64 ]; then
     echo "| shape | batch | tensor x pipeline (chunks) x data | gradients | loss | norm | within $LIMIT |"
