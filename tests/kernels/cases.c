@@ -269,7 +269,48 @@ static int32_t *some_tokens(int N, int V)
     return t;
 }
 
-/* variant 1: no positions */
+/* Rows `first` to `first + rows` of a weight, as another rank would hold. */
+static struct weight rows_part(const struct lab *lab, const struct weight *w,
+                               int first, int rows)
+{
+    struct weight part = *w;
+    size_t skip = (size_t)first * w->in;
+    part.data = (char *)w->data + skip * dtype_bytes(lab->ex.act);
+    part.grad = (char *)w->grad + skip * dtype_bytes(lab->ex.grad);
+    part.out = rows;
+    part.row0 = first;
+    part.rows_all = w->out;
+    return part;
+}
+
+/* The table's rows on two ranks, uneven; x and dx are the whole's. */
+static void embed_parts(struct lab *lab, const struct dims *d, void *x,
+                        const void *dx, const int32_t *tok,
+                        const int32_t *pos, const struct weight *wte,
+                        const struct weight *pw)
+{
+    int64_t N = d->N, C = d->C;
+    int cut = d->V / 3;
+    struct weight a = rows_part(lab, wte, 0, cut);
+    struct weight b = rows_part(lab, wte, cut, d->V - cut);
+    void *one = dx ? NULL : lab_out(lab, N * C, lab->ex.act);
+    void *parts[2] = {x, one};
+    if (dx) {
+        LAB_RUN(lab, "embed_bwd of rows", 0, 0,
+                OPS->embed_bwd(EX, dx, tok, pos, &a, pw, N, d->C));
+        LAB_RUN(lab, "embed_bwd of rows", 0, 0,
+                OPS->embed_bwd(EX, dx, tok, pos, &b, NULL, N, d->C));
+        return;
+    }
+    LAB_RUN(lab, "embed_fwd of rows", 0, 0,
+            OPS->embed_fwd(EX, x, tok, pos, &a, pw, N, d->C));
+    LAB_RUN(lab, "embed_fwd of rows", 0, 0,
+            OPS->embed_fwd(EX, one, tok, pos, &b, NULL, N, d->C));
+    LAB_RUN(lab, "sum of rows", 0, 0,
+            OPS->sum_in_order(EX, x, parts, 2, N * C, lab->ex.act));
+}
+
+/* variant bits: 1 no positions, 2 rows shared */
 static void embed_case(struct lab *lab, const struct dims *d)
 {
     int64_t N = d->N, C = d->C;
@@ -286,17 +327,79 @@ static void embed_case(struct lab *lab, const struct dims *d)
     free(tok);
     free(pos);
     void *x = lab_out(lab, N * C, lab->ex.act);
-    LAB_RUN(lab, "embed_fwd", 0, ES(lab) * N * C * 2,
-            OPS->embed_fwd(EX, x, dtok, dpos, &wte, pw, N, d->C));
+    if (d->variant & 2)
+        embed_parts(lab, d, x, NULL, dtok, dpos, &wte, pw);
+    else
+        LAB_RUN(lab, "embed_fwd", 0, ES(lab) * N * C * 2,
+                OPS->embed_fwd(EX, x, dtok, dpos, &wte, pw, N, d->C));
     void *dx = lab_fwd(lab, "x", x, N * C);
-    LAB_RUN(lab, "embed_bwd", 0, ES(lab) * N * C * 3,
-            OPS->embed_bwd(EX, dx, dtok, dpos, &wte, pw, N, d->C));
+    if (d->variant & 2)
+        embed_parts(lab, d, x, dx, dtok, dpos, &wte, pw);
+    else
+        LAB_RUN(lab, "embed_bwd", 0, ES(lab) * N * C * 3,
+                OPS->embed_bwd(EX, dx, dtok, dpos, &wte, pw, N, d->C));
     lab_wgrad(lab, "dwte", &wte, wt);
     if (pw)
         lab_wgrad(lab, "dwpe", pw, wp);
 }
 
-/* variant bits: 1 mask, 2 z-loss, 4 forward only */
+/* Two ranks played one after the other: what each gave is kept for the other.
+ * One chunk of tokens, so that there is one exchange. */
+struct exchange {
+    struct lab *lab;
+    int rank;
+    bool known[2];
+    double *kept[2];
+};
+
+static enum kstatus exchange(void *ctx, double *shares, int64_t n)
+{
+    struct exchange *x = ctx;
+    struct device *device = x->lab->ex.device;
+    int me = x->rank, other = 1 - me;
+    size_t bytes = (size_t)n * sizeof *shares;
+    enum kstatus k = device_copy(device, x->kept[me], shares + me * n, bytes,
+                                 x->lab->ex.stream);
+    x->known[me] = true;
+    if (k != K_OK || !x->known[other])
+        return k == K_OK ? K_UNSUPPORTED : k; /* this rank comes again */
+    return device_copy(device, shares + other * n, x->kept[other], bytes,
+                       x->lab->ex.stream);
+}
+
+/* As the whole does it: dx is the sum of both ranks' parts. */
+static enum kstatus head_parts(struct lab *lab, const struct dims *d,
+                               double *sums, void *dx, const void *x,
+                               const struct weight *w, const int32_t *label,
+                               const uint8_t *mask, double scale, double z)
+{
+    int64_t N = d->N, shares_n = 2 * N * HEAD_SHARE;
+    int cut = d->Vp / 2, real = d->V - cut;
+    struct weight part[2] = {rows_part(lab, w, 0, cut),
+                             rows_part(lab, w, cut, d->Vp - cut)};
+    int V[2] = {real < 0 ? d->V : cut, real < 0 ? 0 : real};
+    struct exchange ex = {lab, 0, {false, false},
+                          {lab_out(lab, shares_n, DT_F64),
+                           lab_out(lab, shares_n, DT_F64)}};
+    void *parts[2] = {dx, dx ? lab_out(lab, N * d->C, lab->ex.act) : NULL};
+    struct head_peers peers = {.size = 2, .V = d->V, .gather = exchange,
+                               .shares = lab_out(lab, shares_n, DT_F64),
+                               .ctx = &ex};
+    static const int order[] = {1, 0, 1};
+    enum kstatus k = K_OK;
+    for (int i = 0; i < 3 && k == K_OK; i++) {
+        int r = peers.rank = ex.rank = order[i];
+        k = OPS->head_loss(EX, sums, parts[r], x, &part[r], label, mask,
+                           scale, z, N, V[r], &peers);
+        if (i == 0 && k == K_UNSUPPORTED)
+            k = K_OK;
+    }
+    if (k == K_OK && dx)
+        k = OPS->sum_in_order(EX, dx, parts, 2, N * d->C, lab->ex.act);
+    return k;
+}
+
+/* variant bits: 1 mask, 2 z-loss, 4 forward only, 8 rows on two ranks */
 static void head_case(struct lab *lab, const struct dims *d)
 {
     int64_t N = d->N, C = d->C;
@@ -320,8 +423,10 @@ static void head_case(struct lab *lab, const struct dims *d)
     free(mask);
     void *dx = d->variant & 4 ? NULL : lab_out(lab, N * C, lab->ex.act);
     LAB_RUN(lab, "head_loss", (dx ? 6.0 : 2.0) * N * C * d->V, 0,
-            OPS->head_loss(EX, sums, dx, x, &w, dlabel, dmask, scale, z, N,
-                           d->V, NULL));
+            d->variant & 8
+                ? head_parts(lab, d, sums, dx, x, &w, dlabel, dmask, scale, z)
+                : OPS->head_loss(EX, sums, dx, x, &w, dlabel, dmask, scale, z,
+                                 N, d->V, NULL));
     if (lab->bench)
         return;
     lab_got(lab, "sums", sums, 3, DT_F64);
@@ -459,12 +564,17 @@ static const struct dims swiglu_shapes[] = {
 static const struct dims embed_shapes[] = {
     {.N = 100, .C = 48, .V = 31, .T = 50},
     {.N = 700, .C = 7, .V = 5, .T = 700, .variant = 1},
-    {.N = 2000, .C = 264, .V = 5000, .T = 1000}, {0}};
+    {.N = 2000, .C = 264, .V = 5000, .T = 1000},
+    {.N = 100, .C = 48, .V = 31, .T = 50, .variant = 2},
+    {.N = 700, .C = 7, .V = 5, .T = 700, .variant = 3}, {0}};
 static const struct dims head_shapes[] = {
     {.N = 40, .C = 24, .V = 61, .Vp = 64},
     {.N = 300, .C = 64, .V = 1000, .Vp = 1024, .variant = 3},
     {.N = 64, .C = 128, .V = 5003, .Vp = 5120, .variant = 2},
-    {.N = 33, .C = 32, .V = 96, .Vp = 96, .variant = 5}, {0}};
+    {.N = 33, .C = 32, .V = 96, .Vp = 96, .variant = 5},
+    {.N = 40, .C = 24, .V = 61, .Vp = 64, .variant = 8},
+    {.N = 200, .C = 64, .V = 1000, .Vp = 1024, .variant = 11},
+    {.N = 50, .C = 32, .V = 30, .Vp = 64, .variant = 10}, {0}};
 static const struct dims adamw_shapes[] = {
     {.N = 30, .C = 7}, {.N = 1000, .C = 133}, {0}};
 static const struct dims fill_shapes[] = {{.N = 77, .C = 13}, {0}};

@@ -181,10 +181,10 @@ run_reference() {
     (
         flock 9
         [ -s "$kept" ] && exit 0
-        RUN=$CLUSTER_DIR/unbroken RUN_YAML=$CLUSTER_DIR/unbroken.yaml
+        RUN=$CLUSTER_DIR/unbroken.$key RUN_YAML=$CLUSTER_DIR/unbroken.$key.yaml
         sed "s|^  dir: .*|  dir: $RUN|" "$yaml" >"$RUN_YAML"
         mkdir -p "$RUN"
-        run_submit -N 2 && run_wait_over 240 && run_state_is COMPLETED ||
+        run_submit -N "${RUN_NODES:-2}" && run_wait_over 240 && run_state_is COMPLETED ||
             { run_diag; exit 1; }
         run_weights "$RUN" >"$kept"
     ) 9>"$kept.lock" || return 1
