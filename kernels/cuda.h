@@ -63,6 +63,9 @@ enum kstatus cuda_product(struct exec *ex, const struct product *p);
 /* What its algorithm took when it was chosen; 0: not timed; -1: has none. */
 float cuda_product_ms(struct exec *ex, const struct product *p);
 
+/* cuda_table.c: cuDNN's version, 0: not used. */
+size_t cuda_attention_version(void);
+
 /* cuda_linear.c */
 enum kstatus cuda_linear_fwd(struct exec *ex, void *y, void *aux,
                              const void *x, const struct weight *w,

@@ -2,13 +2,16 @@
  * made once a shape. cuBLASLt thinks in columns: a row-major product C = A B is
  * asked for as C' = B' A'.
  *
- * Algorithms: in deterministic mode the heuristic's first; else the quickest of
- * the first few, timed at the first use of the shape. A product that adds is
+ * Algorithms: what tuned.h was given for the shape; else in deterministic mode
+ * the heuristic's first; else the quickest of the first few, timed at the first
+ * use of the shape. A product that adds is
  * timed into scratch, or, where there is no room, in place: what it adds to is
  * kept on the host meanwhile.
  */
 #include "kernels/cuda.h"
+#include "kernels/tuned.h"
 
+#include <assert.h>
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +20,9 @@
 #define TRIES 8
 #define BUCKETS 64
 
-/* What tells products apart; compared as bytes. */
-struct key {
-    int64_t M, N, K, lda, ldb, ldc;
-    int32_t act, out, ta, tb, add, bias, gelu, dgelu, bias_grad, aligned;
-};
-
 struct entry {
     struct entry *next;
-    struct key key;
+    struct product_key key;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
@@ -39,6 +36,9 @@ struct cuda_products {
     cublasLtMatmulPreference_t pref;
     struct entry *table[BUCKETS];
     cudaEvent_t from, to;
+    struct tuned *known;
+    int known_n, refused;
+    bool untimed;
 };
 
 static enum kstatus lt_status(const struct exec *ex, const char *what,
@@ -92,17 +92,25 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
+static void forget(struct cuda_products *p)
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct entry *e = p->table[i], *next; e; e = next) {
+            next = e->next;
+            entry_free(e);
+        }
+        p->table[i] = NULL;
+    }
+}
+
 void cuda_products_close(struct exec *ex)
 {
     struct cuda_products *p = cuda_state(ex)->products;
 
     if (!p)
         return;
-    for (int i = 0; i < BUCKETS; i++)
-        for (struct entry *e = p->table[i], *next; e; e = next) {
-            next = e->next;
-            entry_free(e);
-        }
+    forget(p);
+    free(p->known);
     if (p->pref)
         cublasLtMatmulPreferenceDestroy(p->pref);
     if (p->lt)
@@ -121,9 +129,9 @@ static cudaDataType_t cuda_type(enum dtype dtype)
                              : CUDA_R_32F;
 }
 
-static struct key key_of(const struct exec *ex, const struct product *p)
+static struct product_key key_of(const struct exec *ex, const struct product *p)
 {
-    struct key k;
+    struct product_key k;
     uintptr_t any = (uintptr_t)p->A | (uintptr_t)p->B | (uintptr_t)p->C;
 
     memset(&k, 0, sizeof k);
@@ -146,7 +154,7 @@ static struct key key_of(const struct exec *ex, const struct product *p)
     return k;
 }
 
-static unsigned hash(const struct key *k)
+static unsigned hash(const struct product_key *k)
 {
     const unsigned char *b = (const unsigned char *)k;
     unsigned h = 2166136261u;
@@ -319,17 +327,45 @@ static int timed_choice(struct exec *ex, struct entry *e,
     return pick;
 }
 
+/* The algorithm that was handed in, if the library takes it for this. */
+static bool take_known(struct exec *ex, struct entry *e)
+{
+    struct cuda_products *t = cuda_state(ex)->products;
+    cublasLtMatmulHeuristicResult_t r;
+    const struct tuned *known = NULL;
+
+    for (int i = 0; i < t->known_n && !known; i++)
+        if (!memcmp(&t->known[i].key, &e->key, sizeof e->key))
+            known = &t->known[i];
+    if (!known)
+        return false;
+    memcpy(&e->algo, known->algo, sizeof e->algo);
+    memset(&r, 0, sizeof r);
+    if (cublasLtMatmulAlgoCheck(t->lt, e->desc, e->a, e->b, e->c, e->c,
+                                &e->algo, &r) ||
+        r.state || r.workspaceSize > CUDA_LT_BYTES) {
+        t->refused++;
+        return false;
+    }
+    e->ws_bytes = r.workspaceSize;
+    e->ms = known->ms;
+    e->usable = true;
+    return true;
+}
+
 static void choose(struct exec *ex, struct entry *e, const struct product *p)
 {
     struct cuda_products *t = cuda_state(ex)->products;
     cublasLtMatmulHeuristicResult_t r[TRIES];
     int n = 0, pick = -1;
 
+    if (take_known(ex, e))
+        return;
     set_alignment(t->pref, (uint32_t)e->key.aligned);
     if (cublasLtMatmulAlgoGetHeuristic(t->lt, e->desc, e->a, e->b, e->c, e->c,
                                        t->pref, TRIES, r, &n))
         return;
-    if (!ex->deterministic && n > 1)
+    if (!ex->deterministic && !t->untimed && n > 1)
         pick = timed_choice(ex, e, p, r, n);
     for (int i = 0; i < n && pick < 0; i++)
         if (!r[i].state && r[i].workspaceSize <= CUDA_LT_BYTES)
@@ -345,7 +381,7 @@ static struct entry *find(struct exec *ex, const struct product *p,
                           enum kstatus *ret)
 {
     struct cuda_products *t = cuda_state(ex)->products;
-    struct key key = key_of(ex, p);
+    struct product_key key = key_of(ex, p);
     struct entry **head = &t->table[hash(&key)], *e;
 
     *ret = K_OK;
@@ -391,3 +427,77 @@ float cuda_product_ms(struct exec *ex, const struct product *p)
 
     return s || !e->usable ? -1 : e->ms;
 }
+
+/* ---- Handed on (tuned.h) ------------------------------------------------- */
+static void tuned_id(const struct exec *ex, char *text, size_t text_bytes)
+{
+    struct cudaDeviceProp prop;
+    int driver = 0, runtime = 0;
+
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (cudaGetDeviceProperties(&prop, ex->device->index) != cudaSuccess)
+        snprintf(prop.name, sizeof prop.name, "unknown GPU");
+    snprintf(text, text_bytes,
+             "%s, %d multiprocessors, CUDA %d, driver's %d, cuBLASLt %zu%s%zu",
+             prop.name, prop.multiProcessorCount, runtime, driver,
+             cublasLtGetVersion(), cuda_attention_version() ? ", cuDNN " : " ",
+             cuda_attention_version());
+}
+
+static int tuned_get(const struct exec *ex, struct tuned *ret, int max)
+{
+    const struct cuda_products *p = cuda_state(ex)->products;
+    int n = 0;
+
+    for (int i = 0; i < BUCKETS; i++)
+        for (const struct entry *e = p->table[i]; e; e = e->next) {
+            if (!e->usable)
+                continue;
+            if (n < max) {
+                memset(&ret[n], 0, sizeof ret[n]);
+                ret[n].key = e->key;
+                memcpy(ret[n].algo, &e->algo, sizeof e->algo);
+                ret[n].ms = e->ms;
+            }
+            n++;
+        }
+    return n;
+}
+
+static enum kstatus tuned_set(struct exec *ex, const struct tuned *known,
+                              int n, bool timed)
+{
+    struct cuda_products *p = cuda_state(ex)->products;
+    struct tuned *copy = calloc((size_t)n + 1, sizeof *copy);
+
+    static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof copy->algo,
+                  "the library's form of an algorithm");
+    if (!copy)
+        return K_NOMEM;
+    if (n)
+        memcpy(copy, known, (size_t)n * sizeof *copy);
+    if (device_sync(ex->device, ex->stream) != K_OK) { /* products in use */
+        free(copy);
+        return K_DEVICE;
+    }
+    forget(p);
+    free(p->known);
+    p->known = copy;
+    p->known_n = n;
+    p->refused = 0;
+    p->untimed = !timed;
+    return K_OK;
+}
+
+static int tuned_refused(const struct exec *ex)
+{
+    return cuda_state(ex)->products->refused;
+}
+
+const struct tuning tuning_cuda = {
+    .id = tuned_id,
+    .get = tuned_get,
+    .set = tuned_set,
+    .refused = tuned_refused,
+};

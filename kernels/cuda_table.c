@@ -72,6 +72,19 @@ static enum kstatus cuda_open(struct exec *ex)
     return s;
 }
 
+#ifdef HAVE_SDPA
+size_t cudnnGetVersion(void); /* cudnn.h is sdpa_cudnn.cpp's alone */
+#endif
+
+size_t cuda_attention_version(void)
+{
+#ifdef HAVE_SDPA
+    return cudnnGetVersion();
+#else
+    return 0;
+#endif
+}
+
 static enum kstatus own_fwd(struct exec *ex, const struct attn_args *a)
 {
     enum kstatus s = cuda_attn_flash_fwd(ex, a);

@@ -61,9 +61,9 @@ void device_reset(struct device *device, size_t mark);
 /* Pinned host memory on CUDA, plain on the CPU; freed with the device. */
 void *device_alloc_host(struct device *device, size_t bytes);
 /* The same for much of it: zeroed, the address now, its pages touched and
- * pinned later, DEVICE_PIECE bytes a call of device_ripen_host, which may run on
- * another thread. false: all is done. What could not be pinned works too, only
- * slower. */
+ * pinned later, DEVICE_PIECE bytes a call of device_ripen_host, which may run
+ * on another thread. false: all is done. What could not be pinned works too,
+ * only slower. */
 #define DEVICE_PIECE ((size_t)256 << 20)
 void *device_reserve_host(struct device *device, size_t bytes);
 bool device_ripen_host(struct device *device, void *reserved);

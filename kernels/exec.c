@@ -44,3 +44,8 @@ void exec_release(struct exec *ex)
     if (ex)
         ex->ops = NULL;
 }
+
+const struct tuning *exec_tuning(const struct exec *ex)
+{
+    return device_kind(ex->device) == DEVICE_CUDA ? &tuning_cuda : NULL;
+}

@@ -3,6 +3,7 @@
 #define KB_KERNELS_EXEC_H
 
 #include "kernels/ops.h"
+#include "kernels/tuned.h"
 
 #ifdef __cplusplus
 extern "C" {

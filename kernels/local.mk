@@ -10,7 +10,7 @@ cpu_sources = kernels/cpu.h kernels/cpu_linear.c kernels/cpu_norm.c \
 	kernels/cpu_table.c
 noinst_LIBRARIES += libkb_kernels.a libkb_cpu_f32.a libkb_cpu_f64.a
 libkb_kernels_a_SOURCES = kernels/device.h kernels/ops.h kernels/view.h \
-	kernels/exec.h kernels/device_backend.h kernels/exact.h \
+	kernels/exec.h kernels/tuned.h kernels/device_backend.h kernels/exact.h \
 	kernels/device.c kernels/device_cpu.c kernels/pool.c kernels/pool.h \
 	kernels/ops.c kernels/exec.c kernels/cpu_fill.c \
 	kernels/cuda_sizes.c kernels/cuda_sizes.h

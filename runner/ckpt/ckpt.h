@@ -32,9 +32,8 @@ struct ckpt_news {
 };
 
 /* views: all that this rank owns (nobody else saves the same element), their
- * memory borrowed for ckpt's life. Makes the host snapshot's memory once, beside
- * the steps after the first poll. attempt
- * fences the folder's name. */
+ * memory borrowed for ckpt's life. The snapshot's host memory is made once,
+ * beside the steps after the first poll. attempt fences the folder's name. */
 struct ckpt *ckpt_open(struct comm *comm, const struct plan *plan,
                        struct device *device, const struct view *views,
                        int views_n, int attempt, struct err *err);

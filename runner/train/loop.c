@@ -126,6 +126,8 @@ static int one_step(struct train *t, struct optim_result *r, struct err *err)
     if (step_run(t, r, err) != 0)
         return -1;
     report_step(&t->report, t->step);
+    if (t->step == t->start_step + 1 && tuned_settle(t, err) != 0)
+        return -1;
     first_step_tell(t);
     if (guard_turn(t, r, err) != 0 || validation_turn(t, err) != 0)
         return -1;

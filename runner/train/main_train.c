@@ -161,6 +161,8 @@ static int rank_run(struct train *t, char **argv, struct err *err)
     parts_end(&t->parts, "trackers");
     if (resume_load(t, err) != 0) /* a step's class: none is valid */
         return err->class == ERR_STEP ? KB_EXIT_NO_CKPT : -1;
+    if (tuned_begin(t, err) != 0)
+        return -1;
     parts_end(&t->parts, "load");
     if (open_ckpt(t, err) != 0)
         return -1;

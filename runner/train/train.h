@@ -153,6 +153,7 @@ struct train {
     double valid_loss;          /* NAN: not since the last line */
     bool unsupervised;
     struct parts parts;
+    int tuned_known;            /* products' algorithms from a file */
 };
 
 /* ---- state.c: making and ending all of it -------------------------------- */
@@ -182,6 +183,11 @@ int blas_agree(struct train *t, struct conf *conf, struct err *err);
 /* Newest valid checkpoint, or weights by seed. */
 int resume_load(struct train *t, struct err *err);
 json_t *resume_state(const struct train *t);
+
+/* ---- tuned.c: the products' algorithms, one choice for all --------------- */
+/* Before and after the first step; collective. */
+int tuned_begin(struct train *t, struct err *err);
+int tuned_settle(struct train *t, struct err *err);
 
 /* ---- step.c -------------------------------------------------------------- */
 int step_run(struct train *t, struct optim_result *ret, struct err *err);
