@@ -54,6 +54,9 @@ static int open_collectives(struct comm *comm, const struct comm_spec *spec,
         .control = comm->control,
         .deadline_s = deadline_s,
         .ring = spec->ring,
+        .collective_limit_s = spec->collective_limit_s,
+        .on_broken = spec->on_broken,
+        .broken_ctx = spec->broken_ctx,
     };
     if (comm->place.size == 1)
         return 0;

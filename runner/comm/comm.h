@@ -47,6 +47,13 @@ struct comm_spec {
     bool ring;                 /* the last stage sends to the first one, too */
     double wireup_limit_s;     /* past it: error, exit KB_EXIT_WIREUP */
     struct kb_beat *beat;      /* or NULL */
+    /* On GPUs: a collective that has not ended so long after it was queued is
+     * given up, as when a peer is lost; 0: never. */
+    double collective_limit_s;
+    /* Called once from a thread of comm before it aborts the communicators:
+     * whatever hangs then, the process can be ended from here. Or NULL. */
+    void (*on_broken)(void *ctx);
+    void *broken_ctx;
 };
 /* NULL on error: class ERR_REQUEST when the user must change something, else
  * the wire-up failed or took too long: leave by _exit(KB_EXIT_WIREUP), since a

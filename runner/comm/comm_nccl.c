@@ -8,8 +8,8 @@
  * communicators of their own, one each way and kind, and their sends streams of
  * their own: none queues behind another one's wait.
  * A lost peer would leave the kernels waiting and the step loop in a stream's
- * synchronisation for ever: a guard thread looks for lost peers and NCCL's own
- * errors, and aborts all communicators, so that the stream ends and every
+ * synchronisation for ever: a guard thread looks for lost peers, NCCL's own
+ * errors and a collective that does not end, tells who opened it, and aborts all communicators, so that the stream ends and every
  * later call fails. Sums are NCCL's: the same bits for the same ranks, links
  * and settings (NCCL_ALGO, NCCL_PROTO), not for another cut. */
 #include <nccl.h>
@@ -50,6 +50,14 @@ struct nccl {
     bool stop, aborted, guard_over;
     int lost;                       /* rank, or -1 */
     ncclResult_t failed;
+    bool late;
+    int64_t queued_ms;              /* the last collective; 0: none yet */
+    int queued_group;
+    /* the last collective's end; whom to tell */
+    event_t last;
+    double limit_s;
+    void (*on_broken)(void *ctx);
+    void *broken_ctx;
 };
 
 /* ---- Calls that may be in progress ------------------------------------- */
@@ -60,6 +68,10 @@ static int tell(struct nccl *n, ncclResult_t rc, const char *what,
     int lost = __atomic_load_n(&n->lost, __ATOMIC_RELAXED);
     if (lost >= 0)
         return err_set(err, "rank %d is gone", lost);
+    if (__atomic_load_n(&n->late, __ATOMIC_RELAXED))
+        return err_set(err, "NCCL: a collective over the %s group did not end "
+                       "within %.0f s", group_names[n->queued_group],
+                       n->limit_s);
     return err_set(err, "NCCL: %s: %s", what, ncclGetErrorString(rc));
 }
 
@@ -95,6 +107,8 @@ static void abort_all(struct nccl *n)
     struct timespec until;
     if (__atomic_exchange_n(&n->aborted, true, __ATOMIC_ACQ_REL))
         return;
+    if (n->on_broken)
+        n->on_broken(n->broken_ctx);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LOCK_LIMIT_S;
     bool locked = !pthread_mutex_timedlock(&n->calls, &until);
@@ -103,6 +117,19 @@ static void abort_all(struct nccl *n)
             ncclCommAbort(n->comms[g]);
     if (locked)
         pthread_mutex_unlock(&n->calls);
+}
+
+/* The last one that was queued waits for all before it. */
+static bool is_late(struct nccl *n)
+{
+    int64_t queued = __atomic_load_n(&n->queued_ms, __ATOMIC_ACQUIRE);
+    if (n->limit_s <= 0 || !queued ||
+        clock_mono_s() * 1e3 - (double)queued < n->limit_s * 1e3)
+        return false;
+    if (device_event_done(n->device, n->last))
+        return false;
+    __atomic_store_n(&n->late, true, __ATOMIC_RELAXED);
+    return true;
 }
 
 static bool is_broken(struct nccl *n)
@@ -124,7 +151,7 @@ static bool is_broken(struct nccl *n)
             return true;
         }
     }
-    return false;
+    return is_late(n);
 }
 
 static void *guard(void *p)
@@ -282,11 +309,15 @@ int coll_nccl_open(struct coll *ret, const struct coll_spec *spec,
     n->device = spec->device;
     n->control = spec->control;
     n->lost = -1;
+    n->limit_s = spec->collective_limit_s;
+    n->on_broken = spec->on_broken;
+    n->broken_ctx = spec->broken_ctx;
     pthread_mutex_init(&n->calls, NULL);
     bool bad = false;
     for (int i = 0; i < EVENTS_N && !bad; i++)
         bad = !(n->events[i] = device_event_create(n->device));
-    if (bad || !(n->ready = device_event_create(n->device))) {
+    if (bad || !(n->ready = device_event_create(n->device)) ||
+        !(n->last = device_event_create(n->device))) {
         err_set_class(err, ERR_GPU, "comm: no events: %s",
                       device_error(n->device));
         goto fail;
@@ -309,7 +340,9 @@ fail:
 
 static int run_abort(void *arg)
 {
-    abort_all(arg);
+    struct nccl *n = arg;
+    n->on_broken = NULL; /* who closes knows */
+    abort_all(n);
     return 0;
 }
 
@@ -402,6 +435,11 @@ static int end(struct nccl *n, int group, ncclResult_t rc, const char *what,
 {
     int bad = settle(n, n->comms[group], rc, what,
                      clock_mono_s() + CALL_LIMIT_S, err);
+    if (!bad && device_event_record(n->device, n->last, stream) == K_OK) {
+        n->queued_group = group;
+        __atomic_store_n(&n->queued_ms, (int64_t)(clock_mono_s() * 1e3) + 1,
+                         __ATOMIC_RELEASE);
+    }
     pthread_mutex_unlock(&n->calls);
     if (bad)
         return -1;

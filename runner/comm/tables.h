@@ -93,6 +93,9 @@ struct coll_spec {
     struct control control;
     double deadline_s;
     bool ring; /* of the pipeline's stages, not a line */
+    double collective_limit_s;  /* these three: see comm_spec */
+    void (*on_broken)(void *ctx);
+    void *broken_ctx;
 };
 
 void control_single_open(struct control *ret);

@@ -137,6 +137,7 @@ static const struct {
     FIELD("recovery.stall_factor", F_REAL, stall_factor),
     FIELD("recovery.load_limit", F_REAL, load_limit_s),
     FIELD("recovery.wireup_limit", F_REAL, wireup_limit_s),
+    FIELD("recovery.collective_limit", F_REAL, collective_limit_s),
     FIELD("recovery.heartbeat", F_REAL, heartbeat_s),
     FIELD("recovery.silent_limit", F_REAL, silent_s),
     FIELD("recovery.save_before_limit", F_REAL, save_before_limit_s),

@@ -152,6 +152,7 @@ struct plan {
     double restart_refill_s;        /* budget refills one each this long */
     double stall_min_s, stall_factor;
     double load_limit_s, wireup_limit_s, heartbeat_s, silent_s;
+    double collective_limit_s;      /* of one on GPUs */
     double save_before_limit_s;     /* time limit: save this long before */
     char resume[16];                /* auto | fresh | STEP */
     /* health, notices */

@@ -299,6 +299,9 @@ const struct conf_row plan_rows[] = {
          "longest time to load a checkpoint and make the first step"),
     TIME("recovery.wireup_limit", "60s", 1, DAY,
          "longest time for the ranks to find each other"),
+    TIME("recovery.collective_limit", "10m", 5, DAY,
+         "on GPUs: a collective that has not ended so long after it was queued "
+         "is given up, and the rank with it"),
     TIME("recovery.heartbeat", "1s", 0.05, 600,
          "between a watcher's signs of life"),
     TIME("recovery.silent_limit", "8s", 0.2, 3600,

@@ -42,6 +42,22 @@ void lines_start(const struct train *t)
              (long long)device_arena_used(t->device));
 }
 
+void lines_memory(const struct train *t)
+{
+    int64_t total = 0, free_bytes = 0, used;
+    if (device_kind(t->device) != DEVICE_CUDA)
+        return;
+    device_info(t->device, NULL, 0, &total, &free_bytes);
+    used = total - free_bytes;
+    log_info("GPU memory: %.1f MB in use by all programs, %.1f MB planned for "
+             "this rank (%+.2f %%); beside the arena %.1f MB, planned %.1f MB",
+             (double)used / 1e6, (double)t->plan.memory_bytes / 1e6,
+             100.0 * (double)(used - t->plan.memory_bytes) /
+                 (double)t->plan.memory_bytes,
+             (double)(used - (int64_t)device_arena_used(t->device)) / 1e6,
+             (double)t->plan.library_bytes / 1e6);
+}
+
 static void metrics_fill(const struct train *t, const struct optim_result *r,
                          struct metrics *m)
 {

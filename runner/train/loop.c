@@ -117,6 +117,7 @@ static void first_step_tell(struct train *t)
     if (t->place.rank != 0)
         return;
     parts_tell(&t->parts);
+    lines_memory(t);
     report_event(&t->report, KB_EV_FIRST_STEP,
                  json_pack("{s:I}", "step", (json_int_t)t->step));
 }

@@ -5,11 +5,13 @@
  */
 #include <config.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runner/base/clock.h"
 #include "runner/base/file.h"
 #include "runner/base/log.h"
 #include "runner/data/tokenizer.h"
@@ -100,6 +102,24 @@ static int open_device(struct train *t, struct err *err)
                                      "train: no device: %s", why);
 }
 
+/* Whatever hangs in a library after an abort: a process that is of no use ends
+ * in the end. */
+#define BROKEN_LIMIT_S 5.0
+
+static void *end_later(void *ignored)
+{
+    clock_sleep_s(BROKEN_LIMIT_S);
+    _exit(KB_EXIT_PEER);
+    return ignored;
+}
+
+static void on_broken(void *ignored)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_later, ignored) == 0)
+        pthread_detach(thread);
+}
+
 static int open_comm(struct train *t, struct err *err)
 {
     struct comm_spec spec = {
@@ -108,6 +128,8 @@ static int open_comm(struct train *t, struct err *err)
         .pipeline = t->plan.pipeline, .twins = share_replicas(&t->plan),
         .ring = t->plan.chunks > 1,
         .wireup_limit_s = t->plan.wireup_limit_s, .beat = t->report.beat,
+        .collective_limit_s = t->plan.collective_limit_s,
+        .on_broken = on_broken,
     };
     t->comm = comm_open(&t->place, &spec, err);
     return t->comm ? 0 : -1;

@@ -212,6 +212,8 @@ int loop_run(struct train *t, struct err *err);
 
 /* ---- lines.c: what people see -------------------------------------------- */
 void lines_start(const struct train *t);
+/* After the first step: what is in use beside what was planned. */
+void lines_memory(const struct train *t);
 void lines_step(struct train *t, const struct optim_result *r);
 
 /* ---- trackers.c: metrics.jsonl, TensorBoard, MLflow; rank 0 -------------- */
