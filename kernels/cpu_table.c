@@ -21,11 +21,13 @@ static size_t max(size_t a, size_t b)
 }
 
 static size_t cpu_workspace(enum dtype act, int64_t N, int C, int F, int H,
-                            int K, int D, int Vp, int B, int T)
+                            int K, int D, int Vp, int B, int T,
+                            bool deterministic)
 {
     int64_t widest = Vp;
 
     (void)act, (void)N, (void)H, (void)K, (void)D, (void)B;
+    (void)deterministic;
     if (widest < 4ll * C)
         widest = 4ll * C;
     if (widest < 2ll * F)

@@ -83,15 +83,15 @@ size_t cuda_attn_ws(int B, int T, int H, int K, int D, bool deterministic)
 /* Partial sums of norms, biases and updates are far below the rest: 32 MiB
  * bound them for any card of up to 256 multiprocessors and C up to 8192. */
 size_t cuda_workspace_bytes(enum dtype act, int64_t N, int C, int F, int H,
-                            int K, int D, int Vp, int B, int T)
+                            int K, int D, int Vp, int B, int T,
+                            bool deterministic)
 {
     size_t s = (size_t)32 << 20;
     int64_t widest = 2 * F > 4 * C ? 2 * F : 4 * C;
 
     s = max(s, cuda_head_ws(act, N, Vp));
     s = max(s, cuda_embed_ws(N, C));
-    s = max(s, cuda_attn_ws(B, T, H, K, D, false));
-    s = max(s, cuda_attn_ws(B, T, H, K, D, true));
+    s = max(s, cuda_attn_ws(B, T, H, K, D, deterministic));
     /* room to time a product that adds to the largest gradient of a layer */
     s = max(s, sizeof(float) * (size_t)C * (size_t)widest);
     return CUDA_LT_BYTES + round256(s);

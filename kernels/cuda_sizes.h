@@ -33,7 +33,8 @@ size_t cuda_attn_ws(int B, int T, int H, int K, int D, bool deterministic);
 
 /* ops_cuda()'s workspace_bytes. */
 size_t cuda_workspace_bytes(enum dtype act, int64_t N, int C, int F, int H,
-                            int K, int D, int Vp, int B, int T);
+                            int K, int D, int Vp, int B, int T,
+                            bool deterministic);
 
 #ifdef __cplusplus
 }

@@ -16,9 +16,10 @@ const struct ops *ops_cuda(void)
 
 size_t ops_workspace_bytes(const struct ops *ops, enum dtype act, int64_t N,
                            int C, int F, int H, int K, int D, int Vp, int B,
-                           int T)
+                           int T, bool deterministic)
 {
-    return ops->workspace_bytes(act, N, C, F, H, K, D, Vp, B, T);
+    return ops->workspace_bytes(act, N, C, F, H, K, D, Vp, B, T,
+                                deterministic);
 }
 
 /* BLAS itself stays on the calling thread: operations cut their products. */

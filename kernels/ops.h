@@ -112,7 +112,8 @@ struct ops {
     void (*close)(struct exec *ex);
     /* See ops_workspace_bytes. */
     size_t (*workspace_bytes)(enum dtype act, int64_t N, int C, int F, int H,
-                              int K, int D, int Vp, int B, int T);
+                              int K, int D, int Vp, int B, int T,
+                              bool deterministic);
 
     /* y[N,out] = x[N,in] * W (+ b), then the epilogue. b [out] or NULL; aux
      * [N,out] with EPI_GELU. */
@@ -234,7 +235,7 @@ const struct ops *ops_cuda(void);
 /* Scratch for these shapes, the largest of all operations. */
 size_t ops_workspace_bytes(const struct ops *ops, enum dtype act, int64_t N,
                            int C, int F, int H, int K, int D, int Vp, int B,
-                           int T);
+                           int T, bool deterministic);
 /* Threads of the CPU operations (and of BLAS): set once, pinned by the plan.
  * Results do not depend on the machine's cores, only on this number. */
 void ops_cpu_threads(int threads);

@@ -214,7 +214,8 @@ static void rank_rows(struct plan *plan)
             plan->slots * (layers_bytes(plan, &s) + final_bytes(plan, &s)));
     add_row(plan, PLAN_ARENA, "workspace", shared_bytes(plan, &s));
     add_row(plan, PLAN_ARENA, "operations",
-            operations_bytes(&s, cuda, plan->micro_batch, plan->seq_len, act));
+            operations_bytes(&s, cuda, plan->micro_batch, plan->seq_len, act,
+                             plan->deterministic));
     add_row(plan, PLAN_ARENA, "buffers",
             batch_bytes(plan) + pipe_bytes(plan, &s));
     plan->snapshot_bytes = n * 3 * stat / (plan->data > 0 ? plan->data : 1);

@@ -53,30 +53,33 @@ static int64_t sdpa_bytes(const struct shape *s, int64_t B, int64_t T,
 }
 
 /* Deterministic, as many sequences at a time as need at most 512 MiB. */
-static int64_t attention_bytes(const struct shape *s, int64_t B, int64_t T)
+static int64_t attention_bytes(const struct shape *s, int64_t B, int64_t T,
+                               bool exact)
 {
     int64_t slice = B;
+    if (!exact)
+        return sdpa_bytes(s, B, T, s->K != s->H, false);
     while (slice > 1 &&
            (B % slice || sdpa_bytes(s, slice, T, false, true) > 1 << 29))
         slice--;
-    return larger(sdpa_bytes(s, B, T, s->K != s->H, false),
-                  sdpa_bytes(s, slice, T, s->K != s->H, true));
+    return sdpa_bytes(s, slice, T, s->K != s->H, true);
 }
 
 /* 64 MiB are cuBLASLt's; the rest is one operation's at a time. */
-static int64_t cuda_bytes(const struct shape *s, int64_t B, int64_t T, int act)
+static int64_t cuda_bytes(const struct shape *s, int64_t B, int64_t T, int act,
+                          bool exact)
 {
     int64_t most = 32 << 20;
     most = larger(most, logits_bytes(s, B * T, act));
     most = larger(most, embedding_bytes(s, B * T));
-    most = larger(most, attention_bytes(s, B, T));
+    most = larger(most, attention_bytes(s, B, T, exact));
     most = larger(most, 4LL * s->C * larger(2LL * s->F, 4LL * s->C));
     return (64 << 20) + most;
 }
 
 int64_t operations_bytes(const struct shape *s, bool cuda, int64_t B,
-                         int64_t T, int act)
+                         int64_t T, int act, bool deterministic)
 {
-    return sizes_align(cuda ? cuda_bytes(s, B, T, act)
+    return sizes_align(cuda ? cuda_bytes(s, B, T, act, deterministic)
                             : cpu_bytes(s, T, act));
 }

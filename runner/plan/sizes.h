@@ -80,7 +80,7 @@ int64_t scratch_bytes(const struct shape *s, enum scratch_id id, int64_t N,
  * tokens; the kernels say it exactly (ops_workspace_bytes) and must not need
  * more. act: bytes of an element. */
 int64_t operations_bytes(const struct shape *s, bool cuda, int64_t B,
-                         int64_t T, int act);
+                         int64_t T, int act, bool deterministic);
 
 /* Blocks of the arena are rounded up to this. */
 #define SIZES_ALIGN 256

@@ -84,7 +84,7 @@ static int open_model(struct serve *s, int threads, struct err *err)
                        device_error(s->device));
     size_t ws = ops_workspace_bytes(s->ex.ops, act, s->tokens_max, sh->C,
                                     sh->F, sh->H, sh->K, sh->D, sh->Vp, 1,
-                                    s->tokens_max);
+                                    s->tokens_max, true);
     int64_t cache = model_cache_bytes(&s->plan, act, 1, s->tokens_max);
     int64_t all = (int64_t)ws + 256 + cache +
                   model_arena_bytes(&s->plan, false, 1);

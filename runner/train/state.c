@@ -22,7 +22,8 @@ static int64_t workspace_bytes(const struct plan *plan, const struct ops *ops,
     share_shape(plan, plan->stage, plan->tensor_rank, &s);
     return (int64_t)ops_workspace_bytes(
         ops, act, (int64_t)plan->micro_batch * plan->seq_len, s.C, s.F, s.H,
-        s.K, s.D, s.Vp, plan->micro_batch, plan->seq_len);
+        s.K, s.D, s.Vp, plan->micro_batch, plan->seq_len,
+        plan->deterministic);
 }
 
 /* The plan's row of that name. */

@@ -60,7 +60,7 @@ tiny_open(struct tiny *t, const struct shape *shape, enum plan_precision
         return err_set(err, "no device: %s", why);
     t->ex.ws_bytes = ops_workspace_bytes(
         t->ex.ops, dt, (int64_t)B * T, shape->C, shape->F, shape->H, shape->K,
-        shape->D, shape->Vp, B, T);
+        shape->D, shape->Vp, B, T, true);
     if (device_arena(t->ex.device, (64u << 20) + t->ex.ws_bytes) != K_OK)
         return err_set(err, "no arena");
     t->ex.ws = device_alloc(t->ex.device, t->ex.ws_bytes);

@@ -76,7 +76,8 @@ static void test_rows(void)
             int64_t ws = (int64_t)ops_workspace_bytes(
                 f64 ? &ops_cpu_f64 : &ops_cpu_f32, f64 ? DT_F64 : DT_F32,
                 (int64_t)plan.micro_batch * plan.seq_len, s->C, s->F, s->H,
-                s->K, s->D, s->Vp, plan.micro_batch, plan.seq_len);
+                s->K, s->D, s->Vp, plan.micro_batch, plan.seq_len,
+                plan.deterministic);
             ok(row("operations") >= ws && row("operations") <= 2 * ws + 4096,
                "operations: %lld of %lld", (long long)row("operations"),
                (long long)ws);
@@ -90,17 +91,19 @@ static void test_cuda_operations(void)
                                           "gpt2-1558m", "gpt3-7b", "llama-1b",
                                           "llama-8b"};
     static const char *const mores[] = {"", "train.micro_batch: 64\n",
+                                        "train.deterministic: false\n",
                                         "train.precision: fp32\n"
                                         "train.seq_len: 128\n"};
     for (int i = 0; i < 6; i++)
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < 4; j++) {
             if (!ok(!make(presets[i], mores[j], 8), "%s on GPUs", presets[i]))
                 continue;
             const struct shape *s = &plan.shape;
             int64_t ws = (int64_t)cuda_workspace_bytes(
                 plan.precision == PLAN_BF16 ? DT_BF16 : DT_F32,
                 (int64_t)plan.micro_batch * plan.seq_len, s->C, s->F, s->H,
-                s->K, s->D, s->Vp, plan.micro_batch, plan.seq_len);
+                s->K, s->D, s->Vp, plan.micro_batch, plan.seq_len,
+                plan.deterministic);
             ok(row("operations") >= ws, "operations on GPUs: %lld of %lld",
                (long long)row("operations"), (long long)ws);
         }
