@@ -12,7 +12,7 @@
 enum { LINE_BYTES = 8192 };
 
 char *active_request(const struct active *active, double seconds,
-                     const char *corrupt)
+                     const char *corrupt, const struct active_pair *pair)
 {
     json_t *gpus = json_array();
     for (int i = 0; i < active->gpu_n; i++)
@@ -20,6 +20,11 @@ char *active_request(const struct active *active, double seconds,
                               json_pack("{s:s}", "pci", active->gpu[i].pci));
     json_t *value = json_pack("{s:o s:f s:s}", "gpus", gpus, "seconds",
                               seconds, "corrupt", corrupt);
+    if (value && pair)
+        json_object_set_new(value, "pair",
+                            json_pack("{s:i s:s s:i s:s}", "node", pair->node,
+                                      "address", pair->address, "port",
+                                      pair->port, "secret", pair->secret));
     char *text = value ? json_line(value) : NULL;
     json_decref(value);
     return text;

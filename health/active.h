@@ -77,9 +77,17 @@ struct active {
     char garbage[80]; /* the first of it */
 };
 
-/* The request as text, to be freed; NULL: out of memory. corrupt may be "". */
+/* Another node to sum with. */
+struct active_pair {
+    int node;            /* 0: this one listens, 1 */
+    const char *address; /* of node 0 */
+    int port;
+    const char *secret;  /* 64 hex digits, known to both */
+};
+/* The request as text, to be freed; NULL: out of memory. corrupt may be "",
+ * pair NULL. */
 char *active_request(const struct active *active, double seconds,
-                     const char *corrupt);
+                     const char *corrupt, const struct active_pair *pair);
 /* Lines of an answer; active->gpu[] is set. */
 void active_read(struct active *active, const char *text);
 /* What they mean; site has limits. */

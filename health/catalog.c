@@ -363,6 +363,11 @@ const struct catalog_row catalog[F_CODE_N] = {
     [F_ACTIVE_UNKNOWN] = {"active-unknown", "gpu", UNKNOWN,
         "the trial of the GPUs did not come to a result",
         "look at the evidence and the kernel log; try again", ACT_CLOSER},
+    [F_PAIR_FAILS] = {"pair-fails", "node", UNKNOWN,
+        "an all-reduce with another node failed: that node, this one, or the "
+        "way between",
+        "koboshi-health --compare with all nodes' reports says who is to "
+        "blame", ACT_CLOSER},
     /* InfiniBand. */
     [F_IB_DOWN] = {"ib-down", "port", DRAIN_NODE,
         "an InfiniBand port is not active", "look at cable and subnet manager",

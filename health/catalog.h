@@ -121,6 +121,7 @@ enum finding_code {
     F_GPU_PEER_CUT,
     F_GPU_REDUCE_FAILS,
     F_ACTIVE_UNKNOWN,
+    F_PAIR_FAILS,
     F_IB_DOWN,
     F_IB_SLOW,
     F_IB_FLAPS,

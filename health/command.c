@@ -30,6 +30,9 @@ enum {
     FLAG_GPUS,
     FLAG_TRIAL,
     FLAG_CORRUPT,
+    FLAG_PAIRS,
+    FLAG_PAIRS_SELF,
+    FLAG_PAIRS_PORT,
     FLAG_VERDICT,
     FLAG_KLOG_AFTER,
     FLAG_SLOW,
@@ -70,6 +73,12 @@ static const struct flag flags[FLAG_N] = {
     [FLAG_TRIAL] = {"--trial", "FILE",
                     "the program that tries them (koboshi-health-gpu)"},
     [FLAG_CORRUPT] = {"--trial-corrupt", "WHAT", NULL}, /* for tests */
+    [FLAG_PAIRS] = {"--pairs", "NODES",
+                    "sum with two of these nodes, a,b,c, by NCCL"},
+    [FLAG_PAIRS_SELF] = {"--pairs-self", "NAME",
+                         "this node's name among them (SLURMD_NODENAME)"},
+    [FLAG_PAIRS_PORT] = {"--pairs-port", "PORT",
+                         "where pairs meet, and the next one (29371)"},
     [FLAG_VERDICT] = {"--verdict", NULL,
                       "one line on standard error: VERDICT CODE SUBJECT"},
     [FLAG_KLOG_AFTER] = {"--klog-after", "SECONDS",
@@ -147,6 +156,17 @@ static int set_flag(struct health_options *o, int flag, const char *value,
         break;
     case FLAG_CORRUPT:
         o->request.corrupt = value;
+        break;
+    case FLAG_PAIRS:
+        o->request.pairs = value;
+        break;
+    case FLAG_PAIRS_SELF:
+        o->request.self = value;
+        break;
+    case FLAG_PAIRS_PORT:
+        if (set_number("--pairs-port", value, 65534, &number, err))
+            return -1;
+        o->request.port = (int)number;
         break;
     case FLAG_VERDICT:
         o->verdict = true;

@@ -25,6 +25,7 @@ struct comparison {
     json_t *notes;    /* {note: {value: [host]}} */
     json_t *figures;  /* {figure: [{host, subject, value, unit}]} */
     json_t *broken;   /* [path] */
+    struct pair_nodes *pairs;
     int n;
 };
 
@@ -53,7 +54,9 @@ static void plain_value(const char *name, const char *value, char *dst,
 /* Measured values are nobody's twice: their figures are compared. */
 static bool is_measured(const char *note)
 {
-    return str_starts(note, "peers of ") || strstr(note, " under load");
+    return str_starts(note, "peers of ") || str_starts(note, "pair ") ||
+           !strcmp(note, "pairs") ||
+           strstr(note, " under load");
 }
 
 static void add_figure(struct comparison *all, const char *host,
@@ -102,6 +105,7 @@ static void add_report(struct comparison *all, const json_t *report)
     }
     json_array_foreach(json_object_get(report, "figures"), i, item)
         add_figure(all, host, item);
+    compare_pairs_add(&all->pairs, report);
     all->n++;
 }
 
@@ -257,7 +261,7 @@ int compare_reports(const char *const *paths, int paths_n, struct sbuf *out,
                     struct err *err)
 {
     struct comparison all = {json_object(), json_object(), json_object(),
-                             json_object(), json_array(), 0};
+                             json_object(), json_array(), NULL, 0};
     for (int i = 0; i < paths_n; i++)
         add_path(&all, paths[i]);
     int rc = all.n ? 0
@@ -268,6 +272,7 @@ int compare_reports(const char *const *paths, int paths_n, struct sbuf *out,
         print_findings(&all, out);
         print_differences(&all, out);
         print_figures(&all, out);
+        compare_pairs_print(all.pairs, out);
         if (json_array_size(all.broken)) {
             sbuf_printf(out, "no report in %zu: ",
                         json_array_size(all.broken));
@@ -278,6 +283,7 @@ int compare_reports(const char *const *paths, int paths_n, struct sbuf *out,
     json_decref(all.findings);
     json_decref(all.notes);
     json_decref(all.figures);
+    free(all.pairs);
     json_decref(all.broken);
     return rc;
 }

@@ -30,6 +30,10 @@ struct health_request {
     const char *gpus;    /* with active: only these, "0,2-3"; NULL: all */
     const char *trial;   /* the program that tries them; NULL: ours */
     const char *corrupt; /* a fault that it makes, for tests; NULL: none */
+    const char *pairs;   /* nodes to sum with in pairs, "a,b"; NULL: none */
+    const char *self;    /* this node's name in it */
+    const char *secret;  /* 64 hex digits that they all know; NULL: none */
+    int port;            /* and the next: where pairs meet; 0: the usual */
     double klog_after_s; /* lines of the kernel log up to this uptime are
                             settled: somebody acted on them; 0: none */
     double slow_s;       /* deadlines of probes times this; 0: 1 */

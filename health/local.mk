@@ -5,7 +5,7 @@ libkb_health_a_SOURCES = \
 	health/active.c health/active.h health/active_judge.c \
 	health/capture.c health/capture.h \
 	health/catalog.c health/catalog.h \
-	health/compare.c health/compare.h \
+	health/compare.c health/compare.h health/compare_pairs.c \
 	health/command.c health/health.h \
 	health/child.c health/child.h \
 	health/history.c health/history.h \
@@ -30,11 +30,13 @@ libkb_health_a_SOURCES = \
 	health/probe_load.c \
 	health/probe_memory.c \
 	health/probe_net.c \
+	health/probe_pairs.c \
 	health/probe_time.c \
 	health/probe_user.c \
 	health/report.c health/report.h \
 	health/site.c health/site.h \
 	health/source.c health/source.h \
+	health/trial.c health/trial.h \
 	health/xid.c health/xid.h
 libkb_health_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 HEALTH_LIBS = libkb_health.a $(BASE_LIBS) -lm -ldl

@@ -16,6 +16,7 @@
 #include "health/site.h"
 #include "runner/base/clock.h"
 
+#define PAIRS_PORT 29371
 #define REAP_S 0.3 /* how long a killed child is waited for, all together */
 
 struct worker {
@@ -36,14 +37,22 @@ struct looking {
     int worker_n;
 };
 
+/* Those that load the node run after the others, one after the other. */
+static const enum probe_when stages[] = {PROBE_ALWAYS, PROBE_ACTIVE,
+                                         PROBE_PAIRS};
+enum { STAGES_N = sizeof stages / sizeof *stages };
+
 static bool is_wanted(const struct probe *probe, const struct look *look,
-                      bool active)
+                      enum probe_when stage)
 {
-    if ((probe->full_only && !look->full) ||
-        (probe->when == PROBE_ACTIVE) != active)
+    enum probe_when own = probe->when < PROBE_ACTIVE ? PROBE_ALWAYS
+                                                     : probe->when;
+    if ((probe->full_only && !look->full) || own != stage)
         return false;
-    if (active)
+    if (stage == PROBE_ACTIVE)
         return look->active;
+    if (stage == PROBE_PAIRS)
+        return look->pairs != NULL;
     return probe->when == PROBE_ALWAYS ||
            (probe->when == PROBE_USER) == look->user;
 }
@@ -172,15 +181,15 @@ static struct worker *new_worker(struct looking *looking, const char *name)
     return worker;
 }
 
-/* Those that only look, or the ones that load the node. */
-static int run_probes(struct looking *looking, bool active, struct err *err)
+static int run_probes(struct looking *looking, enum probe_when stage,
+                      struct err *err)
 {
     int rc = 0, before = looking->worker_n;
     fflush(NULL); /* a crashing child must not print it again */
     for (int i = 0; i < probes_n && !rc &&
                     looking->worker_n < HEALTH_PROBES_MAX - 1;
          i++) {
-        if (!is_wanted(&probes[i], &looking->look, active))
+        if (!is_wanted(&probes[i], &looking->look, stage))
             continue;
         struct worker *worker = new_worker(looking, probes[i].name);
         rc = child_start(&worker->child, probes[i].run, &looking->look,
@@ -267,9 +276,9 @@ int health_look(const struct health_request *request,
     source_now(&looking->look.source, &ret->time_s);
     if (request->history)
         looking->seen = history_create("");
-    rc = run_probes(looking, false, err);
-    if (!rc)
-        rc = run_probes(looking, true, err);
+    rc = 0;
+    for (int i = 0; i < STAGES_N && !rc; i++)
+        rc = run_probes(looking, stages[i], err);
     remember(looking, request);
     finish(ret);
     ret->seconds = clock_mono_s() - begin_s;
@@ -302,6 +311,10 @@ int look_open(struct look *ret, const struct health_request *request,
                          .gpus = request->gpus,
                          .trial = request->trial,
                          .corrupt = request->corrupt,
+                         .pairs = request->pairs,
+                         .self = request->self,
+                         .secret = request->secret ? request->secret : "",
+                         .port = request->port ? request->port : PAIRS_PORT,
                          .lent = request->lent,
                          .cuda_visible = request->cuda_visible,
                          .cuda_order = request->cuda_order,

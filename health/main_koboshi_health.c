@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "health/health.h"
+#include "runner/base/contract.h"
 #include "runner/base/file.h"
 #include "runner/base/log.h"
 
@@ -22,6 +23,9 @@ int main(int argc, char **argv)
     }
     options.request.cuda_visible = getenv("CUDA_VISIBLE_DEVICES");
     options.request.cuda_order = getenv("CUDA_DEVICE_ORDER");
+    if (!options.request.self)
+        options.request.self = getenv("SLURMD_NODENAME");
+    options.request.secret = getenv(KB_ENV_SECRET);
     if (options.help) {
         health_help("koboshi-health", &out);
         code = HEALTH_EXIT_FIT;

@@ -25,6 +25,10 @@ struct look {
     const char *gpus;        /* only these, "0,2-3"; NULL: all */
     const char *trial;       /* the program that tries them; NULL: ours */
     const char *corrupt;     /* a fault that it makes, for tests; NULL */
+    const char *pairs;       /* nodes to sum with in pairs, "a,b"; NULL: none */
+    const char *self;        /* this node's name in it */
+    const char *secret;      /* that they all know; "": none */
+    int port;                /* and the next: where pairs meet */
     double klog_after_s;     /* older lines of the kernel log are settled */
     const char *history;     /* file; NULL: nothing is remembered */
     int lent;                /* GPUs that Slurm lends here; -1: not known */
@@ -82,6 +86,7 @@ enum probe_when {
     PROBE_ROOT, /* not with --user: it is about root's places */
     PROBE_USER, /* only with --user */
     PROBE_ACTIVE, /* only when asked for, after all others: it loads the node */
+    PROBE_PAIRS,  /* the same, after that: with other nodes */
 };
 
 struct probe {
@@ -112,6 +117,7 @@ void probe_uptime(const struct look *look, struct findings *findings);
 void probe_gpu(const struct look *look, struct findings *findings);
 void probe_user_dirs(const struct look *look, struct findings *findings);
 void probe_active(const struct look *look, struct findings *findings);
+void probe_pairs(const struct look *look, struct findings *findings);
 
 /* The node's GPUs: from the record, the library named, or the driver. Before
  * each call of the driver the probe says which. */

@@ -1,14 +1,11 @@
 /* probe_active - try the idle GPUs: koboshi-health-gpu loads them, and the
  * driver is asked meanwhile and after what that did.
  *
- * A GPU that somebody uses is left alone, and so is one that is cut into
- * instances or kept for others. What the trial says is judged in
- * active_judge.c; here: who is tried, the child with its deadline, the clocks
- * and heat under load, the counters that moved.
+ * What the trial says is judged in active_judge.c; here: the clocks and heat
+ * under load, and the counters that moved.
  */
-#include "health/active.h"
+#include "health/trial.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "health/gpu.h"
 #include "health/nvml_abi.h"
 #include "runner/base/clock.h"
-#include "runner/base/proc.h"
 
-#define TRIAL "koboshi-health-gpu"
 #define SAMPLE_S 0.25
-#define LATE_S 1.5 /* the program ends itself before its deadline */
-enum { OUT_BYTES = 1 << 20 };
 
 /* What the driver said under load, the worst of all samples. */
 struct load {
@@ -41,72 +33,6 @@ struct trial {
     struct load *load; /* [GPUS_MAX], shared with the sampler; NULL: none */
     pid_t sampler;     /* 0: none */
 };
-
-/* ---- Who is tried ------------------------------------------------------ */
-
-/* Is i in "0,2-3"? -1: that is no list. */
-static int is_listed(const char *list, int i)
-{
-    int found = 0;
-    for (const char *p = list; *p;) {
-        int from, to, used = 0;
-        if (sscanf(p, "%d-%d%n", &from, &to, &used) != 2) {
-            if (sscanf(p, "%d%n", &from, &used) != 1)
-                return -1;
-            to = from;
-        }
-        if (from < 0 || to < from)
-            return -1;
-        found |= i >= from && i <= to;
-        p += used;
-        if (*p && *p++ != ',')
-            return -1;
-    }
-    return found;
-}
-
-/* NULL: it may be tried. */
-static const char *why_not(const struct trial *t, int i)
-{
-    const struct look *look = t->look;
-    const int64_t *value = t->before.gpu[i].value;
-    if (look->gpus && is_listed(look->gpus, i) <= 0)
-        return "not asked for";
-    if (value[GPU_LOST] != GPU_UNKNOWN)
-        return "the driver lost it";
-    if (!*t->before.gpu[i].pci)
-        return "its PCI address is not known";
-    if (value[GPU_MIG] == 1)
-        return "it is cut into MIG instances";
-    if (value[GPU_COMPUTE_MODE_IS] > 0)
-        return "its compute mode keeps programs away";
-    if (value[GPU_PROCESSES] > 0 ||
-        value[GPU_MEMORY_USED] > conf_int(look->site, "gpu.memory_used"))
-        return "somebody uses it";
-    return NULL;
-}
-
-static void choose(struct trial *t)
-{
-    char name[64];
-    for (int i = 0; i < t->before.n; i++) {
-        const char *why = why_not(t, i);
-        const struct gpu *gpu = &t->before.gpu[i];
-        if (why) {
-            snprintf(name, sizeof name, "not tried: gpu %d", i);
-            findings_note(t->findings, name, "%s", why);
-            continue;
-        }
-        struct active_gpu *to = &t->active.gpu[t->active.gpu_n++];
-        to->index = i;
-        str_copy(to->name, sizeof to->name, gpu->name);
-        str_copy(to->pci, sizeof to->pci, gpu->pci);
-        if (*gpu->uuid)
-            str_copy(to->who, sizeof to->who, gpu->uuid);
-        else
-            snprintf(to->who, sizeof to->who, "gpu%d", i);
-    }
-}
 
 /* ---- Under load --------------------------------------------------------- */
 
@@ -220,97 +146,31 @@ static void judge_moved(struct trial *t, const struct active_gpu *gpu)
         findings_add(t->findings, F_GPU_LOST, gpu->who, "after the trial");
 }
 
-/* ---- The child --------------------------------------------------------- */
-
-static int find_program(const struct look *look, char *dst, size_t dst_bytes)
-{
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash)
-        *slash = 0;
-    const char *const folders[] = {self, KB_LIBEXECDIR "/koboshi"};
-    if (look->trial)
-        return str_copy(dst, dst_bytes, look->trial) && !access(dst, X_OK)
-                   ? 0
-                   : -1;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        int len = snprintf(dst, dst_bytes, "%s/%s", folders[i], TRIAL);
-        if (len > 0 && (size_t)len < dst_bytes && !access(dst, X_OK))
-            return 0;
-    }
-    return -1;
-}
-
-/* The last line that it printed for people. */
-static const char *last_words(struct proc_result *result)
-{
-    char *text = result->err.data;
-    size_t n = strlen(text);
-    while (n && text[n - 1] == '\n')
-        text[--n] = 0;
-    const char *last = strrchr(text, '\n');
-    return last ? last + 1 : text;
-}
-
-static void unknown(struct trial *t, const char *what, const char *why)
-{
-    findings_add(t->findings, F_ACTIVE_UNKNOWN, "node", "%s%s%.160s", what,
-                 *why ? ": " : "", why);
-}
-
-static void run(struct trial *t)
-{
-    char program[PATH_MAX], how[64];
-    double seconds = conf_real(t->look->site, "active.seconds");
-    struct proc_result result = {0};
-    struct err err = ERR_INIT;
-    if (find_program(t->look, program, sizeof program)) {
-        unknown(t, TRIAL " is not installed",
-                "Koboshi was built without CUDA");
-        return;
-    }
-    char *request = active_request(
-        &t->active, seconds, t->look->corrupt ? t->look->corrupt : "");
-    const char *argv[] = {program, NULL};
-    struct proc_spec spec = {.argv = argv,
-                             .stdin_text = request,
-                             .deadline_s = seconds + LATE_S,
-                             .term_grace_s = 0.1,
-                             .out_max_bytes = OUT_BYTES};
-    findings_at(t->findings, TRIAL);
-    if (!request || proc_run(&spec, &result, &err)) {
-        unknown(t, "cannot start " TRIAL, err.msg);
-    } else {
-        active_read(&t->active, result.out.data);
-        if (result.timed_out || result.exit_code)
-            unknown(t, proc_result_text(&result, how, sizeof how),
-                    last_words(&result));
-        active_judge(&t->active, t->look->site, t->findings);
-    }
-    proc_result_release(&result);
-    free(request);
-}
-
 void probe_active(const struct look *look, struct findings *findings)
 {
     static struct trial trial;
     struct trial *t = &trial;
     struct err err = ERR_INIT;
+    char why[256];
     t->look = look;
     t->findings = findings;
     if (probe_read_gpus(look, findings, &t->before, &err)) {
         findings_skip(findings, "no GPU");
         return;
     }
-    choose(t);
+    trial_choose(look, findings, &t->before, &t->active);
     if (!t->active.gpu_n) {
         findings_skip(findings, "no idle GPU");
         return;
     }
     start_sampler(t);
-    run(t);
+    double seconds = conf_real(look->site, "active.seconds");
+    int rc = trial_run(look, findings, &t->active, seconds, NULL, why,
+                       sizeof why);
+    if (*why)
+        findings_add(findings, F_ACTIVE_UNKNOWN, "node", "%s", why);
+    if (!rc)
+        active_judge(&t->active, look->site, findings);
     stop_sampler(t);
     if (probe_read_gpus(look, findings, &t->after, &err))
         return;

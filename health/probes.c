@@ -20,5 +20,6 @@ const struct probe probes[] = {
     {"uptime", probe_uptime, 2, PROBE_ALWAYS, false, false},
     {"user-dirs", probe_user_dirs, 15, PROBE_USER, false, false},
     {"active", probe_active, ACTIVE_LIMIT_S, PROBE_ACTIVE, false, false},
+    {"pairs", probe_pairs, 60, PROBE_PAIRS, false, false},
 };
 const int probes_n = sizeof probes / sizeof *probes;

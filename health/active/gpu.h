@@ -59,6 +59,7 @@ struct reduce_place {
     const char *address; /* of rank 0 */
     int port;
     const char *what; /* "node", or "pair" of nodes */
+    double wireup_s;  /* how long the others are waited for */
 };
 int reduce_run(struct gpu_active *gpu, const struct reduce_place *place);
 /* All pairs of the GPUs named; a process of its own. */

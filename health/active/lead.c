@@ -37,6 +37,8 @@ enum { GPUS_MAX = 32, LINE_BYTES = 8192, COMMAND_BYTES = 400 };
 #define HOST_S 4.0
 #define PEERS_S 8.0
 #define REDUCE_S 14.0
+#define WIREUP_S 12.0 /* of these, until all are there */
+#define PAIR_END_S 6.0 /* of a pair's time for all but waiting */
 
 struct hand {
     int index; /* of the GPU; -1: all of them (peers) */
@@ -322,6 +324,7 @@ static void try_reduce(struct lead *lead)
 {
     int local = alive(lead), nodes = lead->pair ? 2 : 1, rank = 0;
     int port = lead->pair ? lead->port : free_port();
+    double wireup_s = lead->pair ? lead->seconds - PAIR_END_S : WIREUP_S;
     if (lead->pair && local < lead->n) {
         say(lead, -1, "reduce",
             json_pack("{s:s s:s}", "what", "pair", "error",
@@ -334,11 +337,12 @@ static void try_reduce(struct lead *lead)
         char line[COMMAND_BYTES];
         if (!lead->hand[i].pid)
             continue;
-        snprintf(line, sizeof line, "reduce %d %d %d %d %s %d %s",
+        snprintf(line, sizeof line, "reduce %d %d %d %d %s %d %s %.1f",
                  lead->pair_node * local + rank, local * nodes, rank, local,
                  lead->pair ? lead->address : "127.0.0.1", port,
-                 lead->pair ? "pair" : "node");
-        tell(lead, &lead->hand[i], line, REDUCE_S);
+                 lead->pair ? "pair" : "node", wireup_s);
+        tell(lead, &lead->hand[i], line,
+             lead->pair ? lead->seconds : REDUCE_S);
         rank++;
     }
     wait_for(lead, lead->hand, lead->n);

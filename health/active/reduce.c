@@ -10,7 +10,6 @@
 #include "runner/comm/comm.h"
 
 #define BYTES ((int64_t)512 << 20)
-#define WIREUP_S 12.0
 #define MEET_S 10.0
 enum { ROUNDS = 3, TIMES = 5 };
 
@@ -96,7 +95,7 @@ int reduce_run(struct gpu_active *gpu, const struct reduce_place *place)
                              .data = place->size,
                              .tensor = 1,
                              .pipeline = 1,
-                             .wireup_limit_s = WIREUP_S};
+                             .wireup_limit_s = place->wireup_s};
     struct checks_wrong wrong;
     struct err err = ERR_INIT;
     double gb_per_s, begin_s = clock_mono_s();

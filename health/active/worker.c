@@ -2,7 +2,7 @@
  * and answers in lines of JSON, the last of each answer {"kind": "done"}.
  *
  *   product TYPE SECONDS | memory SECONDS | host
- *   reduce RANK SIZE LOCAL_RANK LOCAL_SIZE ADDRESS PORT WHAT
+ *   reduce RANK SIZE LOCAL_RANK LOCAL_SIZE ADDRESS PORT WHAT WAIT
  * The end of the input is its end. When CUDA fails it says so and ends: the
  * error stays with the process.
  */
@@ -70,9 +70,9 @@ static int run_reduce(struct gpu_active *gpu, const char *line)
 {
     char address[256], what[16];
     struct reduce_place place = {.address = address, .what = what};
-    if (sscanf(line, "reduce %d %d %d %d %255s %d %15s", &place.rank,
+    if (sscanf(line, "reduce %d %d %d %d %255s %d %15s %lf", &place.rank,
                &place.size, &place.local_rank, &place.local_size, address,
-               &place.port, what) != 7)
+               &place.port, what, &place.wireup_s) != 8)
         return gpu_skip(gpu, "reduce", "not understood");
     return reduce_run(gpu, &place);
 }

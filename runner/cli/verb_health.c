@@ -19,6 +19,9 @@ int verb_health(int argc, char **argv)
     }
     options.request.cuda_visible = getenv("CUDA_VISIBLE_DEVICES");
     options.request.cuda_order = getenv("CUDA_DEVICE_ORDER");
+    if (!options.request.self)
+        options.request.self = getenv("SLURMD_NODENAME");
+    options.request.secret = getenv(KB_ENV_SECRET);
     if (options.help) {
         health_help("koboshi health", &out);
         code = HEALTH_EXIT_FIT;

@@ -254,13 +254,16 @@ static void check_row(const struct row *row)
 static void check_request(void)
 {
     set_gpus(2, "x");
-    char *text = active_request(&active, 7.5, "bf16");
+    struct active_pair pair = {1, "node3", 4711, "ab"};
+    char *text = active_request(&active, 7.5, "bf16", &pair);
     json_t *value = json_parse(text, "request", NULL);
     is_int(json_array_size(json_object_get(value, "gpus")), 2, "GPUs asked");
     is_str(json_string_or(json_array_get(json_object_get(value, "gpus"), 1),
                           "pci", ""),
            "0:1:0.0", "by their PCI addresses");
     ok(json_double_or(value, "seconds", 0) > 7.4, "with a time");
+    is_int(json_i64_or(json_object_get(value, "pair"), "port", 0), 4711,
+           "and a partner");
     json_decref(value);
     free(text);
 }
