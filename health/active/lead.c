@@ -37,6 +37,7 @@ enum { GPUS_MAX = 32, LINE_BYTES = 8192, COMMAND_BYTES = 400 };
 #define HOST_S 4.0
 #define PEERS_S 8.0
 #define REDUCE_S 14.0
+#define REAP_S 0.5
 #define WIREUP_S 12.0 /* of these, until all are there */
 #define PAIR_END_S 6.0 /* of a pair's time for all but waiting */
 
@@ -351,6 +352,8 @@ static void try_reduce(struct lead *lead)
 static void run(struct lead *lead)
 {
     double limit_s = lead->begin_s + START_S;
+    if (limit_s > end_s(lead))
+        limit_s = end_s(lead);
     for (int i = 0; i < lead->n; i++)
         start(lead, &lead->hand[i], i, "start", limit_s);
     wait_for(lead, lead->hand, lead->n);
@@ -367,9 +370,12 @@ static void run(struct lead *lead)
         if (lead->hand[i].pid) {
             /* Its GPU is in order: no need to see it tidy up. */
             kill(lead->hand[i].pid, SIGKILL);
-            waitpid(lead->hand[i].pid, NULL, WNOHANG);
             drop(&lead->hand[i]);
         }
+    /* Who sleeps in a driver is not waited for. */
+    double until = clock_mono_s() + REAP_S;
+    while (waitpid(-1, NULL, WNOHANG) >= 0 && clock_mono_s() < until)
+        clock_sleep_s(0.005);
 }
 
 /* ---- The request ----------------------------------------------------- */
@@ -402,6 +408,8 @@ static int read_request(struct lead *lead, const json_t *request,
 {
     size_t i;
     json_t *gpu;
+    if (!json_is_object(request))
+        return err_set_class(err, ERR_REQUEST, "request: not an object");
     json_array_foreach(json_object_get(request, "gpus"), i, gpu) {
         const char *pci = json_string_or(gpu, "pci", "");
         if (lead->n == GPUS_MAX || !*pci ||

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "health/active.h"
 #include "health/gpu.h"
 #include "health/klog.h"
 #include "health/site.h"
@@ -44,6 +45,23 @@ static void fuzz_gpus(const char *text)
     sbuf_release(&out);
 }
 
+/* Lines of the program that tries GPUs: nothing in them gets out of range. */
+static void fuzz_active(const char *text)
+{
+    static struct active active;
+    active = (struct active){.gpu_n = 2};
+    active_read(&active, text);
+    for (int i = 0; i < active.line_n; i++) {
+        const struct active_line *line = &active.line[i];
+        if (line->gpu < -1 || line->gpu >= 2 || line->to < -1 ||
+            line->to >= 2 || line->wrong < 0 ||
+            line->kind >= ACTIVE_KIND_N || !(line->value >= 0) ||
+            !memchr(line->text, 0, sizeof line->text) ||
+            !memchr(line->bits, 0, sizeof line->bits))
+            abort();
+    }
+}
+
 static void fuzz_site(const char *text)
 {
     struct err err = ERR_INIT;
@@ -66,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     text[bytes] = 0;
     fuzz_klog(text, bytes);
     fuzz_gpus(text);
+    fuzz_active(text);
     if (bytes < 4096)
         fuzz_site(text);
     free(text);
@@ -81,6 +100,14 @@ static const char *const seeds[] = {
     "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
     "driver 570.1\ngpus 2\ngpu 0 name H200\ngpu 0 temperature 31\n"
     "gpu 1 lost 1\nfailure 1 ecc 999\n",
+    "{\"kind\":\"gpu\",\"gpu\":0,\"pci\":\"0\",\"ordinal\":0}\n"
+    "{\"kind\":\"product\",\"gpu\":1,\"type\":\"bf16\",\"wrong\":1,\"row\":3,"
+    "\"first\":7,\"want\":\"0x40000000\",\"got\":\"0x40400000\",\"differ\":1,"
+    "\"runs\":800,\"bits\":\"aa\",\"tflops\":780}\n"
+    "{\"kind\":\"peer\",\"gpu\":0,\"to\":1,\"access\":true,\"wrong\":0,"
+    "\"gb_per_s\":380.5}\n"
+    "{\"kind\":\"fault\",\"gpu\":1,\"at\":\"x\",\"call\":\"y\",\"code\":214,"
+    "\"text\":\"z\"}\n{\"kind\":\"end\",\"seconds\":1}\n",
     "expect: {cpus: 8, memory: 512G, interfaces: [eth0]}\n"
     "severity:\n  load-high: drain\n",
 };

@@ -3,6 +3,10 @@ check_PROGRAMS += tests/health/test_look tests/health/test_catalog \
 	tests/health/test_xid tests/health/test_active tests/health/test_pairs \
 	tests/health/test_gpu_model tests/health/test_history
 tests_health_test_active_LDADD = $(HEALTH_LIBS)
+check_PROGRAMS += tests/health/test_lead
+tests_health_test_lead_SOURCES = tests/health/test_lead.c health/active/lead.c
+tests_health_test_lead_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_health_test_lead_LDADD = $(BASE_LIBS)
 tests_health_test_pairs_LDADD = $(HEALTH_LIBS)
 tests_health_test_gpu_model_LDADD = $(HEALTH_LIBS)
 EXTRA_DIST += tests/health/t_active.t tests/health/t_pairs.t
