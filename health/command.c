@@ -68,8 +68,8 @@ static const struct flag flags[FLAG_N] = {
     [FLAG_ACTIVE] = {"--active", NULL,
                      "also try the idle GPUs: half a minute of load"},
     [FLAG_GPUS] = {"--gpus", "LIST",
-                   "with --active: only these, as 0,2-3, by the driver's "
-                   "index"},
+                   "with --active: only these, as 0,2-3: N of "
+                   "/dev/nvidiaN"},
     [FLAG_TRIAL] = {"--trial", "FILE",
                     "the program that tries them (koboshi-health-gpu)"},
     [FLAG_CORRUPT] = {"--trial-corrupt", "WHAT", NULL}, /* for tests */

@@ -40,7 +40,9 @@ static const char *why_not(const struct look *look, const struct gpu *gpu,
                            int i)
 {
     const int64_t *value = gpu->value;
-    if (look->gpus && is_listed(look->gpus, i) <= 0)
+    /* Slurm counts device files; so does the list, where they are known. */
+    int number = value[GPU_MINOR] == GPU_UNKNOWN ? i : (int)value[GPU_MINOR];
+    if (look->gpus && is_listed(look->gpus, number) <= 0)
         return "not asked for";
     if (value[GPU_LOST] != GPU_UNKNOWN)
         return "the driver lost it";
@@ -141,10 +143,12 @@ int trial_run(const struct look *look, struct findings *findings,
         goto out;
     }
     active_read(active, result.out.data);
-    if (result.timed_out || result.exit_code)
-        snprintf(why, why_bytes, "%s: %.160s",
+    if (result.timed_out || result.exit_code) {
+        const char *words = last_words(&result);
+        snprintf(why, why_bytes, "%s%s%.160s",
                  proc_result_text(&result, how, sizeof how),
-                 last_words(&result));
+                 *words ? ": " : "", words);
+    }
     rc = 0;
 out:
     proc_result_release(&result);

@@ -63,6 +63,9 @@ like "$(report "$scratch/good" --prometheus)" \
     "figures for Prometheus"
 report "$scratch/good" --gpus 1 >"$scratch/out"
 like "$(cat "$scratch/good.request")" '"gpus":\[\{"pci":"00000000:2B:00.0"\}\]' "only one asked for"
+sed -i '/^gpus 3/a gpu 0 minor 5\ngpu 1 minor 1' "$scratch/gpus"
+report "$scratch/good" --gpus 0,5 >"$scratch/out"
+like "$(cat "$scratch/good.request")" '"gpus":\[\{"pci":"00000000:1B:00.0"\}\]' "by the device files' numbers"
 like "$(report "$scratch/good" --gpus 1,x)" "skipped.*active \(no idle GPU\)" "a list that is none: nothing is tried"
 
 trial wrong <<<'good 1; line product 0 "\"type\":\"bf16\",\"wrong\":1,\"row\":5,\"first\":6,\"want\":\"0x40000000\",\"got\":\"0x40400000\",\"wrong_rows\":1,\"differ\":1,\"runs\":9,\"bits\":\"ab\",\"tflops\":780"
@@ -105,7 +108,7 @@ unknown() {
     is $? 0 "$1: in time"
 }
 trial hangs <<<'good 0; exec sleep 100'
-unknown hangs "node: .*took longer than 2.5[0-9]* s"
+unknown hangs "node: .*took longer than 2.[0-9]+ s\\)"
 like "$(report "$scratch/hangs")" "gpu 0: bf16 780" "what it said before counts"
 trial stubborn <<<'trap "" TERM; while :; do sleep 1; done'
 unknown stubborn "node: .*took longer"
