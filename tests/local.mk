@@ -16,7 +16,7 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_notice.t tests/system/t_old_writer.t \
 	tests/system/t_controller.t tests/system/t_disk_full.t \
 	tests/system/t_preempted.t \
-	tests/system/t_rank_killed.t \
+	tests/system/t_rank_killed.t tests/system/t_layouts_killed.t \
 	tests/system/t_requeue.t \
 	tests/system/t_stall.t tests/system/t_start_again.t \
 	tests/system/t_supervisor_killed.t \

@@ -103,7 +103,8 @@ struct kb_beat {
     int64_t phase;        /* enum kb_phase */
     int64_t step;         /* last finished step */
     int64_t changes;      /* grows with every change of this struct */
-    int64_t group;        /* id of the group of the collective below */
+    int64_t group;        /* id of the group of the collective below; below
+                           * zero a message between two of its ranks */
     int64_t coll_entered; /* sequence number of the last one entered */
     int64_t coll_done;    /* sequence number of the last one finished */
     int64_t ckpt_writing; /* step that the writer thread writes, or -1 */

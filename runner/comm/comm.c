@@ -246,17 +246,28 @@ void comm_tick(struct comm *comm)
         show_done(comm);
 }
 
-static void enter(struct comm *comm, enum comm_group group)
+static void enter_as(struct comm *comm, enum comm_group group, int64_t id)
 {
     comm->queued = NULL;
     int64_t sequence = ++comm->sequence[group];
     struct kb_beat *beat = comm->beat;
     if (!beat)
         return;
-    show(&beat->group, comm->groups.id[group]);
+    show(&beat->group, id);
     show(&beat->coll_done, sequence - 1);
     show(&beat->coll_entered, sequence);
     show(&beat->changes, beat->changes + 1);
+}
+
+static void enter(struct comm *comm, enum comm_group group)
+{
+    enter_as(comm, group, comm->groups.id[group]);
+}
+
+/* A message: its number says nothing to the group's other ranks. */
+static void enter_message(struct comm *comm, enum comm_group group)
+{
+    enter_as(comm, group, -1 - comm->groups.id[group]);
 }
 
 /* One that is only queued stays entered until comm_tick sees its event. */
@@ -394,7 +405,7 @@ int comm_send(struct comm *comm, enum comm_group group, int to,
         *ret = (struct comm_ticket){0};
     if (alone(comm, group))
         return err_set(err, "comm: send inside a group of one");
-    enter(comm, group);
+    enter_message(comm, group);
     int rc = comm->coll.ops->send(comm->coll.self, group, to, buf, n, dtype,
                                   stream, TICKET(ret), err);
     /* on a CPU what is on its way holds nobody up */
@@ -410,7 +421,7 @@ int comm_recv(struct comm *comm, enum comm_group group, int from, void *buf,
         *ret = (struct comm_ticket){0};
     if (alone(comm, group))
         return err_set(err, "comm: receive inside a group of one");
-    enter(comm, group);
+    enter_message(comm, group);
     int rc = comm->coll.ops->recv(comm->coll.self, group, from, buf, n, dtype,
                                   stream, TICKET(ret), err);
     return leave(comm, group, "receive", ret, rc, err);

@@ -205,17 +205,19 @@ static bool in_collective(const struct rank_beat *b)
     return b->entered > b->done;
 }
 
-/* How far a rank came: the collectives entered, then whether it waits. */
+/* How far a rank came: whether it waits, then the collectives entered. Numbers
+ * are a group's own: two compare within one group, and not where messages
+ * between two of its ranks count (group < 0). */
 static bool behind(const struct rank_beat *a, const struct rank_beat *b)
 {
     if (a->beats != b->beats)
         return !a->beats;
     if (a->step != b->step)
         return a->step < b->step;
-    if (a->entered != b->entered)
-        return a->entered < b->entered;
     if (in_collective(a) != in_collective(b))
         return !in_collective(a);
+    if (a->group == b->group && a->group >= 0 && a->entered != b->entered)
+        return a->entered < b->entered;
     return a->quiet_s > b->quiet_s;
 }
 

@@ -122,6 +122,16 @@ static void test_stall(void)
     is_int(d.cause, CAUSE_WIREUP, "a rank that never beat: wire-up");
     is_int(d.rank, -1, "which is nobody's failure");
 
+    /* groups count each for itself: two wait, one computes */
+    b[0] = beat(0, 9, 40, 39, 50);
+    b[1] = beat(1, 9, 7, 6, 60);
+    b[2] = beat(2, 9, 900, 900, 40);
+    b[0].group = 8, b[1].group = -4, b[2].group = 16;
+    classify_stall(b, 3, 0, &d);
+    is_int(d.rank, 2, "guilty: the one that waits for nobody");
+
+    b[0] = beat(0, 9, 20, 19, 31);
+    b[1] = beat(1, 9, 20, 19, 32);
     b[0].exited = b[1].exited = true;
     classify_stall(b, 2, 1, &d);
     is_int(d.rank, 1, "nobody left to look at: the one that was told");
