@@ -176,7 +176,7 @@ run_weights() { koboshi ckpt digest --run-dir "$1" | cut -d' ' -f1 | grep .; }
 run_reference() {
     local mine=$RUN yaml=$RUN_YAML job=$JOB key kept
     key=$(cat "$CLUSTER_BUILD/koboshi-train" "$RUN_TEXT.bin" \
-        <(grep -v "  dir:\|^  name:" "$yaml") | sha256sum | cut -c 1-16)
+        <(grep -v "  dir:\|^  name:" "$yaml"; echo "${RUN_NODES:-2}") | sha256sum | cut -c 1-16)
     kept=$CLUSTER_BUILD/tests/text/weights.$key
     (
         flock 9
