@@ -101,8 +101,8 @@ int file_sync_dir(const char *path, struct err *err)
     return rc;
 }
 
-int file_replace(const char *path, const void *bytes, size_t bytes_n,
-                 mode_t mode, struct err *err)
+static int put_in_place(const char *path, const void *bytes, size_t bytes_n,
+                        mode_t mode, bool synced, struct err *err)
 {
     char tmp[PATH_MAX], dir[PATH_MAX];
     int rc = -1;
@@ -114,7 +114,7 @@ int file_replace(const char *path, const void *bytes, size_t bytes_n,
                   mode);
     if (fd < 0)
         return err_set_errno(err, "file: cannot create '%s'", tmp);
-    if (file_write_all(fd, bytes, bytes_n) || fsync(fd)) {
+    if (file_write_all(fd, bytes, bytes_n) || (synced && fsync(fd))) {
         err_set_errno(err, "file: cannot write '%s'", tmp);
         goto out;
     }
@@ -129,13 +129,25 @@ int file_replace(const char *path, const void *bytes, size_t bytes_n,
         err_set_errno(err, "file: cannot rename '%s' to '%s'", tmp, path);
         goto out;
     }
-    rc = file_sync_dir(dir, err);
+    rc = synced ? file_sync_dir(dir, err) : 0;
 out:
     if (fd >= 0)
         close(fd);
     if (rc)
         unlink(tmp);
     return rc;
+}
+
+int file_replace(const char *path, const void *bytes, size_t bytes_n,
+                 mode_t mode, struct err *err)
+{
+    return put_in_place(path, bytes, bytes_n, mode, true, err);
+}
+
+int file_publish(const char *path, const void *bytes, size_t bytes_n,
+                 mode_t mode, struct err *err)
+{
+    return put_in_place(path, bytes, bytes_n, mode, false, err);
 }
 
 int file_append_line(const char *path, const char *line, mode_t mode,

@@ -19,6 +19,10 @@ char *file_read(const char *path, size_t max_bytes, size_t *ret_bytes,
                 struct err *err);
 int file_replace(const char *path, const void *bytes, size_t bytes_n,
                  mode_t mode, struct err *err);
+/* The same for what is worth nothing after a power cut: nobody waits for the
+ * disk. */
+int file_publish(const char *path, const void *bytes, size_t bytes_n,
+                 mode_t mode, struct err *err);
 /* One line (newline added if absent) at the end, by one write(). */
 int file_append_line(const char *path, const char *line, mode_t mode,
                      struct err *err);

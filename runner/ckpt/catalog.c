@@ -185,6 +185,35 @@ int catalog_check_resume(const struct catalog *catalog, const char *resume,
                          "koboshi ckpt list shows what is there", resume);
 }
 
+static bool shows(const struct catalog *catalog, const char *name)
+{
+    for (int i = 0; i < catalog->n; i++)
+        if (catalog->entries[i].committed &&
+            !strcmp(catalog->entries[i].name, name))
+            return true;
+    return false;
+}
+
+bool catalog_misses(const struct catalog *catalog, const char *run_dir,
+                    int attempt, char ret_name[64])
+{
+    struct fences fences;
+    size_t i;
+    json_t *one;
+    bool misses = false;
+    if (fences_load(&fences, run_dir, attempt, NULL))
+        return false;
+    json_array_foreach ((json_t *)fences_given(&fences, attempt), i, one) {
+        const char *name = json_string_value(one);
+        if (misses || !name || shows(catalog, name))
+            continue;
+        misses = true;
+        str_copy(ret_name, 64, name);
+    }
+    fences_release(&fences);
+    return misses;
+}
+
 int catalog_verify(const char *run_dir, const char *name, struct err *err)
 {
     char dir[PATH_MAX];

@@ -44,6 +44,11 @@ int catalog_check_resume(const struct catalog *catalog, const char *resume,
 /* Read everything and compare: sizes, headers, every block's xxh3. -1 with the
  * file, offset, expected and got. */
 int catalog_verify(const char *run_dir, const char *name, struct err *err);
+/* The first checkpoint that the attempt was given at its start and that the
+ * catalog does not show as committed: a file server's client may see a rename
+ * late. False: none. */
+bool catalog_misses(const struct catalog *catalog, const char *run_dir,
+                    int attempt, char ret_name[64]);
 /* What the manifest says, for people: name, step, attempt, world, plan_hash,
  * time, bytes, healthy, shards [file, bytes], tensors [name, dtype, shape,
  * boxes], state. NULL on error; owned by the caller. */

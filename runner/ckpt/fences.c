@@ -123,3 +123,11 @@ bool fences_counted_on(const struct fences *fences, const char *name,
     }
     return next && lists(next, name);
 }
+
+const json_t *fences_given(const struct fences *fences, int attempt)
+{
+    for (int i = 0; i < fences->n; i++)
+        if (fences->list[i].attempt == attempt)
+            return fences->list[i].accepted;
+    return NULL;
+}

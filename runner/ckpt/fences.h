@@ -32,5 +32,7 @@ int fences_without(const struct fences *fences, const char *name, int attempt);
 /* Did the next start count on it, and none begin at step 0 since? */
 bool fences_counted_on(const struct fences *fences, const char *name,
                        int attempt);
+/* The names that this attempt itself was given: borrowed; NULL: none. */
+const json_t *fences_given(const struct fences *fences, int attempt);
 
 #endif

@@ -3,11 +3,14 @@
  * Rank 0's look at the folder gives the candidates, newest first. For each,
  * every rank fills its views from verified blocks and says how that went; one
  * bad word and all go on to the next older. */
+#include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/base/clock.h"
 #include "runner/base/contract.h"
 #include "runner/base/str.h"
 #include "runner/ckpt/catalog.h"
@@ -16,6 +19,8 @@
 #include "runner/ckpt/reader.h"
 
 #define CANDIDATES_MAX 64
+#define LATE_S 65.0
+#define LATE_AGAIN_S 1.0
 #define AGREE_LIMIT_S 7200.0 /* a lost peer is noticed at once anyway */
 
 enum verdict { VERDICT_GOOD, VERDICT_BAD, VERDICT_STOP };
@@ -52,7 +57,58 @@ static void reject(struct loading *l, const char *name, const char *reason)
         l->on_reject(l->ctx, name, reason);
 }
 
+/* ---- Seen late ---------------------------------------------------------- */
+
+/* Clients of a file server believe names and absent names for a while, NFS's
+ * usually at most a minute. Opening a folder makes some of them look anew. */
+static void look_anew(const char *run_dir, const char *name)
+{
+    char path[PATH_MAX];
+    const char *const parts[] = {"", "/" KB_CKPT_DIR, "/" KB_CKPT_DIR "/"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (snprintf(path, sizeof path, "%s%s%s", run_dir, parts[i],
+                     i == 2 ? name : "") >= (int)sizeof path)
+            return;
+        DIR *dir = opendir(path);
+        if (dir)
+            closedir(dir);
+    }
+}
+
+/* True: wait is over or of no use; else it waited a little. */
+static bool waited_enough(const struct loading *l, const char *name,
+                          double begin_s)
+{
+    if (clock_mono_s() - begin_s > LATE_S)
+        return true;
+    clock_sleep_s(LATE_AGAIN_S);
+    look_anew(l->run_dir, name);
+    return false;
+}
+
 /* ---- Candidates -------------------------------------------------------- */
+
+/* With all that this attempt was given at its start; what stays away is
+ * refused, so that nothing begins at step 0 for want of seeing. */
+static int load_catalog(struct loading *l, struct catalog *ret,
+                        struct err *err)
+{
+    double begin_s = clock_mono_s();
+    char name[64];
+    for (;;) {
+        if (catalog_load(l->run_dir, l->attempt, ret, err))
+            return -1;
+        if (l->attempt < 1 ||
+            !catalog_misses(ret, l->run_dir, l->attempt, name))
+            return 0;
+        if (waited_enough(l, name, begin_s))
+            break;
+        catalog_release(ret);
+    }
+    reject(l, name, "it was there when this attempt began, and rank 0 does "
+                    "not see it");
+    return 0;
+}
 
 /* Rank 0: the committed and accepted ones; others with a problem are refused
  * right here. Returns -1 on error. */
@@ -60,7 +116,7 @@ static int find_candidates(struct loading *l, int64_t want,
                            struct candidates *ret, struct err *err)
 {
     struct catalog c;
-    if (catalog_load(l->run_dir, l->attempt, &c, err))
+    if (load_catalog(l, &c, err))
         return -1;
     for (int i = 0; i < c.n && ret->n < CANDIDATES_MAX; i++) {
         const struct catalog_entry *e = &c.entries[i];
@@ -117,8 +173,15 @@ static int share_candidates(struct loading *l, struct candidates *c, bool bad,
 
 /* ---- One candidate ----------------------------------------------------- */
 
-static struct word try_candidate(struct loading *l, const char *name,
-                                 json_t **ret_state)
+/* Rank 0 sees all its files: who does not may see them late. */
+static bool is_late(const struct word *word, const struct err *err)
+{
+    return word->verdict == VERDICT_BAD &&
+           (err->sys_errno == ENOENT || err->sys_errno == ESTALE);
+}
+
+static struct word try_once(struct loading *l, const char *name,
+                            json_t **ret_state, bool *ret_late)
 {
     struct word word = {.verdict = VERDICT_GOOD};
     struct err err = ERR_INIT;
@@ -138,7 +201,20 @@ static struct word try_candidate(struct loading *l, const char *name,
     }
     word.class = err.class;
     str_copy(word.msg, sizeof word.msg, err.msg);
+    *ret_late = is_late(&word, &err);
     return word;
+}
+
+static struct word try_candidate(struct loading *l, const char *name,
+                                 json_t **ret_state)
+{
+    double begin_s = clock_mono_s();
+    for (;;) {
+        bool late;
+        struct word word = try_once(l, name, ret_state, &late);
+        if (!late || waited_enough(l, name, begin_s))
+            return word;
+    }
 }
 
 /* All ranks' words: the worst one, of the lowest rank. */

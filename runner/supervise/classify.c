@@ -274,14 +274,29 @@ bool classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
     return true;
 }
 
-void classify_writer(int rank, const char *node, int64_t step, double quiet_s,
+void classify_writer(const struct rank_beat *beats, int beats_n, int told_rank,
+                     const char *told_node, int64_t step, double quiet_s,
                      struct diagnosis *ret)
 {
+    int rank = told_rank, others = 0;
+    const char *node = told_node;
+    for (int i = 0; i < beats_n; i++) {
+        if (beats[i].rank <= 0 || beats[i].exited || beats[i].writing != step)
+            continue;
+        others++;
+        if (rank != 0)
+            continue; /* told about one that is no rank 0 */
+        rank = beats[i].rank;
+        node = beats[i].node;
+    }
     fill(ret, CAUSE_STALL, rank, node);
     ret->since_s = quiet_s;
-    snprintf(ret->evidence, sizeof ret->evidence,
-             "rank %d on %s writes the checkpoint of step %lld for %.0f s",
-             rank, node, (long long)step, quiet_s);
+    int n = snprintf(ret->evidence, sizeof ret->evidence,
+                     "rank %d on %s writes the checkpoint of step %lld for "
+                     "%.0f s", rank, node, (long long)step, quiet_s);
+    if (others > 1 && n > 0 && n < (int)sizeof ret->evidence)
+        snprintf(ret->evidence + n, sizeof ret->evidence - (size_t)n,
+                 ", as %d others do", others - 1);
     sign(ret, "writer");
 }
 

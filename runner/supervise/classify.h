@@ -94,14 +94,17 @@ struct rank_beat {
     char state;           /* of the process, as in /proc; '?' unknown */
     double quiet_s, limit_s; /* limit_s: how long its phase may be quiet */
     int64_t phase, step, group, entered, done;
+    int64_t writing;      /* step whose checkpoint it still writes, or -1 */
 };
 /* False: the one that the others wait for is still within its own limit (a long
  * checkpoint, say): no diagnosis yet. */
 bool classify_stall(const struct rank_beat *beats, int beats_n, int told_rank,
                     struct diagnosis *ret);
 
-/* A rank's checkpoint writer that does not come on. */
-void classify_writer(int rank, const char *node, int64_t step, double quiet_s,
+/* Checkpoint writers that do not come on. Rank 0's waits for all others': of
+ * those that still write the step, one of the others is to blame. */
+void classify_writer(const struct rank_beat *beats, int beats_n, int told_rank,
+                     const char *told_node, int64_t step, double quiet_s,
                      struct diagnosis *ret);
 void classify_node(enum cause cause, const char *node, double quiet_s,
                    const char *how, struct diagnosis *ret);

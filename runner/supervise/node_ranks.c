@@ -292,7 +292,7 @@ json_t *node_ranks_report(const struct node_ranks *r,
         json_array_append_new(
             list,
             json_pack("{s:i, s:i, s:b, s:s, s:f, s:f, s:b, s:I, s:I, s:I, s:I, "
-                      "s:I}",
+                      "s:I, s:I}",
                       "rank", k->rank, "pid", (int)k->pid, "exited", k->exited,
                       "state", state, "quiet_s", now - k->changed_s, "limit_s",
                       node_stall_limit(k, limits), "beats",
@@ -301,7 +301,8 @@ json_t *node_ranks_report(const struct node_ranks *r,
                       (json_int_t)k->beat.step, "group",
                       (json_int_t)k->beat.group, "entered",
                       (json_int_t)k->beat.coll_entered, "done",
-                      (json_int_t)k->beat.coll_done));
+                      (json_int_t)k->beat.coll_done, "writing",
+                      (json_int_t)(k->writing_s ? k->beat.ckpt_writing : -1)));
     }
     return list;
 }

@@ -229,7 +229,8 @@ static bool all_reported(const struct sup *sup)
     return true;
 }
 
-static int judge_stall(struct sup *sup, struct diagnosis *ret)
+/* The ranks' beats as they were reported; to be freed. */
+static struct rank_beat *reported_beats(const struct sup *sup, int *ret_n)
 {
     size_t n = json_array_size(sup->report);
     struct rank_beat *beats = calloc(n + 1, sizeof *beats);
@@ -247,9 +248,26 @@ static int judge_stall(struct sup *sup, struct diagnosis *ret)
             .step = json_i64_or(b, "step", -1),
             .group = json_i64_or(b, "group", 0),
             .entered = json_i64_or(b, "entered", 0),
-            .done = json_i64_or(b, "done", 0)};
+            .done = json_i64_or(b, "done", 0),
+            .writing = json_i64_or(b, "writing", -1)};
     }
-    int rc = classify_stall(beats, beats ? (int)n : 0, sup->stall_rank, ret);
+    *ret_n = beats ? (int)n : 0;
+    return beats;
+}
+
+static int judge_stall(struct sup *sup, struct diagnosis *ret)
+{
+    int n, rc = 1;
+    struct rank_beat *beats = reported_beats(sup, &n);
+    const char *phase = sup->stall_phase;
+    if (sup->stall_writing >= 0) {
+        classify_writer(beats, n, sup->stall_rank,
+                        sup->nodes[sup->stall_node].name, sup->stall_writing,
+                        sup->stall_quiet_s, ret);
+        phase = "checkpoint";
+    } else {
+        rc = classify_stall(beats, n, sup->stall_rank, ret);
+    }
     free(beats);
     if (!rc) { /* the watchers will tell again */
         sup->stall_rank = -1;
@@ -260,9 +278,9 @@ static int judge_stall(struct sup *sup, struct diagnosis *ret)
     ret->seen_s = sup->stall_s;
     story_event(sup, KB_EV_STALL,
                 json_pack("{s:i, s:s, s:s, s:f, s:f, s:O}", "rank", ret->rank,
-                          "node", ret->node, "phase", sup->stall_phase,
-                          "seconds", ret->since_s, "limit_s",
-                          sup->stall_limit_s, "ranks", sup->report));
+                          "node", ret->node, "phase", phase, "seconds",
+                          ret->since_s, "limit_s", sup->stall_limit_s, "ranks",
+                          sup->report));
     return 1;
 }
 
@@ -271,17 +289,6 @@ static int look_at_stall(struct sup *sup, struct diagnosis *ret)
     /* Ranks wait for a node that is being found out about. */
     if (sup->stall_rank < 0 || probing(sup))
         return 0;
-    if (sup->stall_writing >= 0) {
-        const char *node = sup->nodes[sup->stall_node].name;
-        classify_writer(sup->stall_rank, node, sup->stall_writing,
-                        sup->stall_quiet_s, ret);
-        ret->seen_s = sup->stall_s;
-        story_event(sup, KB_EV_STALL,
-                    json_pack("{s:i, s:s, s:s, s:f, s:f}", "rank", ret->rank,
-                              "node", node, "phase", "checkpoint", "seconds",
-                              ret->since_s, "limit_s", sup->stall_limit_s));
-        return 1;
-    }
     if (!sup->report)
         ask_report(sup);
     if (!all_reported(sup) && clock_mono_s() - sup->stall_s < REPORT_S)

@@ -2,9 +2,11 @@
  * record and a status each logged step. Rank 0 alone. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runner/base/clock.h"
+#include "runner/base/file.h"
 #include "runner/base/json.h"
 #include "runner/base/log.h"
 #include "runner/train/train.h"
@@ -101,10 +103,11 @@ static void status_write(struct train *t, const struct metrics *m)
         "{s:I, s:I, s:f, s:f, s:f, s:f}", "step", (json_int_t)m->step, "steps",
         (json_int_t)m->steps, "loss", isfinite(m->loss) ? m->loss : 0.0,
         "tokens_per_s", m->tokens_per_s, "eta_s", m->eta_s, "time", m->wall_s);
-    if (!status ||
-        attempt_path(t, KB_STATUS, path, sizeof path, &err) != 0 ||
-        json_save_path(status, path, 0600, &err) != 0)
+    char *text = status ? json_line(status) : NULL;
+    if (!text || attempt_path(t, KB_STATUS, path, sizeof path, &err) != 0 ||
+        file_publish(path, text, strlen(text), 0600, &err) != 0)
         log_warn("%s", err.msg);
+    free(text);
     json_decref(status);
 }
 

@@ -90,6 +90,28 @@ static struct rank_beat beat(int rank, int64_t step, int64_t entered,
                               .step = step, .entered = entered, .done = done};
 }
 
+static void test_writer(void)
+{
+    struct diagnosis d;
+    struct rank_beat b[3] = {beat(0, 60, 9, 9, 0), beat(1, 60, 9, 9, 0),
+                             beat(2, 60, 9, 9, 0)};
+    b[1].node = "n3";
+    b[1].writing = -1;
+    b[0].writing = b[2].writing = 50;
+    classify_writer(b, 3, 0, "n1", 50, 31, &d);
+    is_int(d.rank, 2, "rank 0's writer waits for the others'");
+    is_str(d.node, "n2", "on its node");
+    b[2].writing = -1;
+    classify_writer(b, 3, 0, "n1", 50, 31, &d);
+    is_int(d.rank, 0, "all others wrote theirs: rank 0's own");
+    b[1].writing = b[2].writing = 50;
+    classify_writer(b, 3, 2, "n2", 50, 31, &d);
+    is_int(d.rank, 2, "one that was told");
+    ok(strstr(d.evidence, "as 1 others do"), "%s", d.evidence);
+    classify_writer(b, 0, 0, "n1", 50, 31, &d);
+    is_int(d.rank, 0, "nothing reported: the one that was told");
+}
+
 static void test_stall(void)
 {
     struct diagnosis d;
@@ -159,6 +181,7 @@ int main(void)
 {
     test_ends();
     test_signature();
+    test_writer();
     test_stall();
     test_finish();
     for (int i = 0; i < CAUSE_N; i++)

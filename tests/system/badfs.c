@@ -59,6 +59,9 @@ static int mishap(enum kind kind)
     if (snprintf(real, sizeof real, "%s%s", folder, path) >=                   \
         (int)sizeof real)                                                      \
         return -ENAMETOOLONG
+/* A descriptor, and whether it was opened for writing. */
+#define HANDLE(fd, flags) ((uint64_t)(fd) << 1 | !!((flags) & O_ACCMODE))
+#define FD(fi) ((int)((fi)->fh >> 1))
 #define RESULT(rc) ((rc) < 0 ? -errno : 0)
 
 static int bad_getattr(const char *path, struct stat *st,
@@ -90,7 +93,7 @@ static int bad_open(const char *path, struct fuse_file_info *fi)
 {
     REAL(path);
     int fd = open(real, fi->flags & ~O_NOFOLLOW);
-    fi->fh = (uint64_t)fd;
+    fi->fh = HANDLE(fd, fi->flags);
     return RESULT(fd);
 }
 
@@ -98,7 +101,7 @@ static int bad_create(const char *path, mode_t mode, struct fuse_file_info *fi)
 {
     REAL(path);
     int fd = open(real, fi->flags | O_CREAT, mode);
-    fi->fh = (uint64_t)fd;
+    fi->fh = HANDLE(fd, fi->flags);
     return RESULT(fd);
 }
 
@@ -107,7 +110,7 @@ static int bad_read(const char *path, char *buf, size_t bytes_n, off_t at,
 {
     (void)path;
     int bad = mishap(DATA);
-    ssize_t n = bad ? 0 : pread((int)fi->fh, buf, bytes_n, at);
+    ssize_t n = bad ? 0 : pread(FD(fi), buf, bytes_n, at);
     return bad ? bad : n < 0 ? -errno : (int)n;
 }
 
@@ -116,7 +119,7 @@ static int bad_write(const char *path, const char *buf, size_t bytes_n,
 {
     (void)path;
     int bad = mishap(DATA);
-    ssize_t n = bad ? 0 : pwrite((int)fi->fh, buf, bytes_n, at);
+    ssize_t n = bad ? 0 : pwrite(FD(fi), buf, bytes_n, at);
     return bad ? bad : n < 0 ? -errno : (int)n;
 }
 
@@ -125,7 +128,7 @@ static int bad_fsync(const char *path, int data_only, struct fuse_file_info *fi)
     (void)path;
     (void)data_only;
     int bad = mishap(DATA);
-    return bad ? bad : RESULT(fsync((int)fi->fh));
+    return bad ? bad : RESULT(fsync(FD(fi)));
 }
 
 static int bad_fsyncdir(const char *path, int data_only,
@@ -141,13 +144,13 @@ static int bad_fsyncdir(const char *path, int data_only,
 static int bad_flush(const char *path, struct fuse_file_info *fi)
 {
     (void)path;
-    return fi->flags & O_ACCMODE ? mishap(CLOSE) : 0;
+    return fi->fh & 1 ? mishap(CLOSE) : 0; /* it was written */
 }
 
 static int bad_release(const char *path, struct fuse_file_info *fi)
 {
     (void)path;
-    close((int)fi->fh);
+    close(FD(fi));
     return 0;
 }
 
