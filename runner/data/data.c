@@ -39,6 +39,14 @@ static int open_set(struct data *data, const char *prefix, const char *split,
     return tokens_fingerprint(set->tokens, &set->fingerprint, err);
 }
 
+static double tokens_of_set(const struct data_set *set)
+{
+    double sum = 0;
+    for (int64_t i = set->first; i < set->first + set->n; i++)
+        sum += tokens_length(set->tokens, i);
+    return sum;
+}
+
 /* The files of a split: those of its own, or its share of the training
  * files. No set at all: the split is empty. */
 static int open_sets(struct data *data, const struct plan *plan,
@@ -61,7 +69,8 @@ static int open_sets(struct data *data, const struct plan *plan,
     for (int i = 0; i < list_n; i++) {
         if (open_set(data, list[i].prefix, split, which, err))
             return -1;
-        weights[i] = list[i].weight;
+        weights[i] = list[i].weight *
+                     (plan->blend_by_size ? tokens_of_set(&data->set[i]) : 1);
     }
     if (list_n > 1) {
         data->blend = blend_create(weights, list_n, err);

@@ -20,6 +20,14 @@ static void fnv1a(const char *text, size_t n, char hex[33])
              (unsigned long long)h);
 }
 
+static void add_ramp(struct sbuf *text, const char *what,
+                     const struct plan_ramp *r)
+{
+    if (r->start)
+        sbuf_printf(text, "%s from %d by %d over %lld\n", what, r->start,
+                    r->add, (long long)r->over);
+}
+
 void make_hash(struct making *m)
 {
     struct plan *plan = m->plan;
@@ -40,6 +48,10 @@ void make_hash(struct making *m)
     sbuf_printf(&text, "parts %d %d %d %d %d %d\n", s->bias_qkv, s->bias_o,
                 s->bias_ffn, s->bias_norm, s->tied, s->qk_norm);
     sbuf_printf(&text, "batch %d %d\n", plan->seq_len, plan->global_batch);
+    add_ramp(&text, "batch", &plan->batch_ramp);
+    add_ramp(&text, "length", &plan->seq_ramp);
+    if (plan->blend_by_size)
+        sbuf_puts(&text, "blend by size\n");
     sbuf_printf(&text, "data %s %d %d %d %d", plan->split, plan->eod_token,
                 plan->eod_mask_loss, plan->eod_reset_positions,
                 plan->eod_reset_attention);

@@ -11,5 +11,5 @@ libkb_plan_a_SOURCES = \
 	runner/plan/gpu.h \
 	runner/plan/share.c runner/plan/share.h runner/plan/choose.c \
 	runner/plan/schedule.c runner/plan/schedule.h \
-	runner/plan/hash.c runner/plan/print.c
+	runner/plan/ramp.c runner/plan/hash.c runner/plan/print.c
 PLAN_LIBS = libkb_plan.a $(BASE_LIBS)

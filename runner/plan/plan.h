@@ -125,7 +125,13 @@ struct plan {
     char split[64];                 /* "" or "969,30,1" over `train` */
     char tokenizer[PATH_MAX];       /* "byte" or a file */
     bool eod_mask_loss, eod_reset_positions, eod_reset_attention;
-    bool data_may_change;
+    bool data_may_change, blend_by_size;
+    /* Growing from start by add until `over` samples (batch) or steps (tokens
+     * of a sequence); start 0: none. */
+    struct plan_ramp {
+        int start, add;
+        int64_t over;
+    } batch_ramp, seq_ramp;
     int eod_token;                  /* -1: none */
     /* optimizer */
     double lr, min_lr, beta1, beta2, eps, weight_decay, clip;
@@ -222,6 +228,14 @@ void plan_memory(struct plan *plan);
 void plan_settle(struct plan *plan, int rank);
 /* Micro-batches of a step on this data parallel rank. */
 int plan_micros(const struct plan *plan, int data_rank);
+
+/* ---- ramp.c --------------------------------------------------------------- */
+/* Sequences of the step that draws sample `consumed` first; tokens of each
+ * that step number `step` (from 0) uses of plan->seq_len; samples of all
+ * steps. */
+int plan_batch_at(const struct plan *plan, int64_t consumed);
+int plan_seq_at(const struct plan *plan, int64_t step);
+int64_t plan_samples(const struct plan *plan);
 
 /* Memory of a GPU of this model that programs can have, 0: not known. name:
  * the driver's, or a part of it, as "H200". */

@@ -129,6 +129,9 @@ const struct conf_row plan_rows[] = {
     BOOL("data.reset_attention", "false",
          "reset_attention_mask|intra_doc_masking",
          "documents in a sequence do not see each other"),
+    BOOL("data.blend_by_size", "false", NULL,
+         "each weight of data.train counts for each token of its file; false: "
+         "for the file as a whole"),
     BOOL("data.continue_changed", "false", NULL,
          "a resumed run goes on with other files, weights or sequence length, "
          "without reading anything twice; false: they are refused"),
@@ -144,6 +147,20 @@ const struct conf_row plan_rows[] = {
         "global_batch_size|batch_size|train_batch_size|"
         "gradient_accumulation_steps",
         "sequences of an optimizer step, over all ranks"),
+    INT("train.batch_warmup_start", "0", 0, 1 << 24, "sequences",
+        "rampup_batch_size", "global batch of the first step; 0: "
+        "train.global_batch from the start"),
+    INT("train.batch_warmup_increment", "", 1, 1 << 24, "sequences", NULL,
+        "by which the global batch grows; unset: batch_warmup_start"),
+    INT("train.batch_warmup_samples", "0", 0, MANY, "samples", NULL,
+        "drawn until the global batch is train.global_batch"),
+    INT("train.seq_warmup_start", "0", 0, 1 << 24, "tokens", NULL,
+        "of each sequence that the first step uses, the rest is left out and "
+        "counted; 0: all from the start"),
+    INT("train.seq_warmup_increment", "", 1, 1 << 24, "tokens", NULL,
+        "by which they grow; unset: seq_warmup_start"),
+    INT("train.seq_warmup_steps", "0", 0, MANY, "steps", NULL,
+        "until all tokens of a sequence are used"),
     INT("train.micro_batch", "1", 1, 1 << 16, "sequences",
         "micro_batch_size|per_device_train_batch_size|local_batch_size|"
         "train_micro_batch_size_per_gpu",

@@ -45,6 +45,7 @@ int feed_open(struct feed *feed, const struct plan *plan,
               struct device *device, stream_t stream, struct err *err)
 {
     *feed = (struct feed){.device = device, .stream = stream, .n = plan->feeds,
+                          .T = plan->seq_len,
                           .direct = device_kind(device) == DEVICE_CPU};
     if (tables_alloc(feed) != 0)
         return err_set(err, "train: no memory for batches");
@@ -114,6 +115,7 @@ const struct batch *feed_get(struct feed *f, int at, struct data *data,
     if (f->first[at] == first)
         return &f->dev[at];
     f->first[at] = first;
+    f->dev[at].T = f->host[at].T = f->T;
     if (f->direct)
         return data_fill(data, first, &f->dev[at], err) == 0 ? &f->dev[at]
                                                              : NULL;

@@ -68,19 +68,21 @@ static void metrics_fill(const struct train *t, const struct optim_result *r,
     double steps = (double)(t->step - t->mark_step);
     double spent = now - t->mark_s - t->valid_s;
     double step_s = spent / (steps > 0 ? steps : 1);
-    double tokens = (double)p->global_batch * p->seq_len / step_s;
+    double drawn = (double)(t->consumed - t->mark_consumed);
+    double tokens = (double)(t->tokens - t->mark_tokens) / spent;
     double rank_tflop = tokens / t->place.size / 1e12;
 
     *m = (struct metrics){
         .step = t->step, .steps = p->steps, .consumed_samples = t->consumed,
-        .consumed_tokens = t->consumed * p->seq_len,
+        .consumed_tokens = t->tokens,
         .iteration_ms = step_s * 1e3, .tokens_per_s = tokens,
         .tokens_per_s_rank = tokens / t->place.size,
         .tflops_half = rank_tflop * p->flop_token_half,
         .tflops_full = rank_tflop * p->flop_token_full,
         .lr = optim_lr(p, t->step), .loss = r->loss,
         .grad_norm = r->grad_norm, .z = r->z, .accuracy = r->accuracy,
-        .global_batch = p->global_batch, .skipped = t->skipped, .nan = t->nan,
+        .global_batch = (int)(drawn / (steps > 0 ? steps : 1)),
+        .skipped = t->skipped, .nan = t->nan,
         .eta_s = step_s * (double)(p->steps - t->step),
         .valid_loss = t->valid_loss,
         .loss_scale = p->precision == PLAN_FP16 ? r->loss_scale : NAN,
@@ -124,6 +126,8 @@ void lines_step(struct train *t, const struct optim_result *r)
     }
     t->mark_s = clock_mono_s();
     t->mark_step = t->step;
+    t->mark_consumed = t->consumed;
+    t->mark_tokens = t->tokens;
     t->data_wait_s = t->ckpt_wait_s = t->valid_s = 0;
     t->valid_loss = NAN;
 }

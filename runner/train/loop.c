@@ -45,7 +45,9 @@ static void rollback_write(const struct train *t)
         return;
     json_t *r = json_pack("{s:I, s:I, s:I}", "step", (json_int_t)t->step,
                           "first_sample",
-                          (json_int_t)(t->consumed - before * G), "samples",
+                          (json_int_t)(t->consumed > before * G
+                                           ? t->consumed - before * G
+                                           : 0), "samples",
                           (json_int_t)(steps * G));
     if (!r || attempt_path(t, "rollback.json", path, sizeof path, &err) != 0 ||
         json_save_path(r, path, 0600, &err) != 0)
@@ -173,6 +175,8 @@ int loop_run(struct train *t, struct err *err)
 
     t->mark_s = t->started_s = clock_mono_s();
     t->mark_step = t->step;
+    t->mark_consumed = t->consumed;
+    t->mark_tokens = t->tokens;
     t->valid_loss = NAN;
     t->save_failed = -1;
     report_phase(&t->report, KB_PHASE_FIRST_STEP);

@@ -22,8 +22,10 @@ json_t *resume_state(const struct train *t)
 {
     const struct scaler *scaler = optim_scaler(t->optim);
     json_t *state = json_pack(
-        "{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o}", "step",
+        "{s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o}", "step",
         (json_int_t)t->step, "consumed_samples", (json_int_t)t->consumed,
+        "consumed_tokens", (json_int_t)t->tokens,
+        "dropped_tokens", (json_int_t)t->dropped,
         "plan_hash", t->plan.hash, "seed", (json_int_t)t->plan.seed, "updates",
         (json_int_t)optim_updates(t->optim), "skipped", (json_int_t)t->skipped,
         "nan", (json_int_t)t->nan, "guard", guard_state(&t->guard), "data",
@@ -58,6 +60,9 @@ static int state_take(struct train *t, const json_t *state, struct err *err)
         guard_restore(&t->guard, json_object_get(state, "guard"), err) != 0 ||
         scaler_take(t, state, err) != 0)
         return -1;
+    t->tokens = json_i64_or(state, "consumed_tokens",
+                            t->consumed * t->plan.seq_len);
+    t->dropped = json_i64_or(state, "dropped_tokens", 0);
     t->skipped = json_i64_or(state, "skipped", 0);
     t->nan = json_i64_or(state, "nan", 0);
     optim_set_updates(t->optim, updates);
@@ -170,7 +175,7 @@ static int skip_windows(struct train *t, const char *name, struct err *err)
 
 static int data_begin(struct train *t, const json_t *state, struct err *err)
 {
-    int64_t all = t->plan.steps * t->plan.global_batch;
+    int64_t all = plan_samples(&t->plan);
     t->train = data_open(&t->plan, DATA_TRAIN, all,
                          state ? json_object_get(state, "data") : NULL, err);
     if (!t->train)

@@ -1,5 +1,6 @@
 /* step - one update: the schedule's table executed, then the optimizer. */
 #include "runner/base/clock.h"
+#include "runner/base/log.h"
 #include "runner/train/train.h"
 
 static void bucket_ready(void *ctx, int bucket)
@@ -20,11 +21,20 @@ const struct batch *step_batch(struct train *t, struct data *data,
                     err);
 }
 
+/* Micro-batches of this rank in this step: fewer while the batch warms up. */
+static int micros_now(const struct train *t)
+{
+    const struct comm_ranks *ranks = comm_group(t->comm, COMM_DATA);
+    struct plan now = {.global_batch = plan_batch_at(&t->plan, t->consumed),
+                       .micro_batch = t->plan.micro_batch,
+                       .data = t->plan.data};
+    return plan_micros(&now, ranks->rank);
+}
+
 /* The last micro-batch's backward makes gradients complete. */
 static bool completes(const struct train *t, const struct sched_entry *e)
 {
-    const struct comm_ranks *ranks = comm_group(t->comm, COMM_DATA);
-    return e->micro == plan_micros(&t->plan, ranks->rank) - 1;
+    return e->micro == micros_now(t) - 1;
 }
 
 static int run_entry(struct train *t, const struct sched_entry *e,
@@ -53,13 +63,30 @@ static int run_entry(struct train *t, const struct sched_entry *e,
 /* All entries, and what comes of them: every gradient announced. */
 static int run_schedule(struct train *t, struct err *err)
 {
+    int micros = micros_now(t);
     feed_forget(&t->feed);
     for (int i = 0; i < t->schedule.n; i++)
-        if (run_entry(t, &t->schedule.entries[i], err) != 0)
+        if (t->schedule.entries[i].micro < micros &&
+            run_entry(t, &t->schedule.entries[i], err) != 0)
             return -1;
     if (model_backward_end(t->model, bucket_ready, t, err) != 0)
         return -1;
     return pipe_drain(t, err);
+}
+
+/* The step's size, told when it grows. */
+static void warm_up(struct train *t, int G)
+{
+    int before = t->step ? plan_seq_at(&t->plan, t->step - 1) : 0;
+    t->feed.T = plan_seq_at(&t->plan, t->step);
+    if (t->place.rank != 0 ||
+        (!t->plan.batch_ramp.start && !t->plan.seq_ramp.start) ||
+        (t->feed.T == before && G == t->warm_batch))
+        return;
+    t->warm_batch = G;
+    log_info("step %lld: %d sequences of %d tokens from now on, %lld tokens "
+             "left out so far", (long long)t->step + 1, G, t->feed.T,
+             (long long)t->dropped);
 }
 
 int step_run(struct train *t, struct optim_result *ret, struct err *err)
@@ -77,12 +104,16 @@ int step_run(struct train *t, struct optim_result *ret, struct err *err)
         K_OK)
         return err_set_class(err, ERR_GPU, "train: zeroing sums failed: %s",
                              device_error(t->device));
+    int G = plan_batch_at(&t->plan, t->consumed);
+    warm_up(t, G);
     if (run_schedule(t, err) != 0)
         return -1;
     if (optim_step(t->optim, t->step + 1, t->sums, flags, ret, err) != 0)
         return -1;
     t->step++;
-    t->consumed += t->plan.global_batch;
+    t->consumed += G;
+    t->tokens += (int64_t)G * t->feed.T;
+    t->dropped += (int64_t)G * (t->plan.seq_len - t->feed.T);
     t->skipped += ret->skipped;
     t->nan += !ret->finite;
     t->overflows += ret->overflow;

@@ -47,6 +47,7 @@ struct feed {
     struct batch *host, *dev; /* [n] */
     event_t *used;           /* [n] the host buffer may be written again */
     int64_t *first;          /* [n] what is there, -1: nothing */
+    int T;                   /* tokens of each sequence, from now on */
 };
 int feed_open(struct feed *feed, const struct plan *plan,
               struct device *device, stream_t stream, struct err *err);
@@ -139,6 +140,7 @@ struct train {
     /* where the run is */
     int64_t step;               /* finished */
     int64_t consumed;           /* samples */
+    int64_t tokens, dropped;    /* of them: used; left out in the warm-up */
     int64_t skipped, nan;       /* steps without an update; not finite */
     int64_t overflows;          /* of the skipped: fp16's */
     /* rank 0 alone */
@@ -150,6 +152,8 @@ struct train {
     int64_t save_failed;      /* step of the last save that did, -1 none */
     struct err save_err;      /* why */
     int64_t mark_step, start_step;
+    int64_t mark_consumed, mark_tokens;
+    int warm_batch;             /* the global batch told last */
     double valid_loss;          /* NAN: not since the last line */
     bool unsupervised;
     struct parts parts;

@@ -34,6 +34,7 @@ static int add_batch(struct train *t, int64_t first, struct err *err)
 int validate_run(struct train *t, double *ret_loss, struct err *err)
 {
     struct comm_ticket ticket = {0};
+    t->feed.T = t->plan.seq_len;
     int64_t n = t->valid ? batches_of(t) : 0;
     enum kstatus k =
         device_zero(t->device, t->sums, 4 * sizeof(double), t->ex.stream);

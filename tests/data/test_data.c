@@ -485,9 +485,31 @@ static void test_change_blend(void)
     json_decref(other);
 }
 
+/* 700 and 7000 tokens: shares of 1 to 10. */
+static void test_by_size(void)
+{
+    static const char *const ab[] = {"ua", "long", NULL};
+    static const double even[] = {1, 1};
+    struct err err = ERR_INIT;
+    int sevens[1000];
+    for (int i = 0; i < 1000; i++)
+        sevens[i] = 7;
+    scratch_corpus(scratch("long"), sevens, 1000, 0, MANY);
+    struct plan plan = plan_changed(4, ab, even);
+    plan.blend_by_size = true;
+    struct data *d = data_open(&plan, DATA_TRAIN, 1100, NULL, &err);
+    json_t *state = data_state(d, 1100), *sets = json_object_get(state, "sets");
+    is_int(json_integer_value(json_object_get(json_array_get(sets, 0),
+                                              "consumed")), 100,
+           "a blend by size draws as much of each");
+    json_decref(state);
+    data_close(d);
+}
+
 int main(void)
 {
     test_change_length();
+    test_by_size();
     test_change_blend();
     test_single();
     test_ahead();

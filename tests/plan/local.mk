@@ -15,3 +15,5 @@ tests_plan_test_fuzz_LDADD = $(PLAN_LIBS)
 EXTRA_DIST += tests/plan/cases tests/plan/t_templates.t
 check_PROGRAMS += tests/plan/test_schedule
 tests_plan_test_schedule_LDADD = $(PLAN_LIBS)
+check_PROGRAMS += tests/plan/test_ramp
+tests_plan_test_ramp_LDADD = $(PLAN_LIBS)
