@@ -13,6 +13,7 @@ struct args {
     char datadir[PATH_MAX];      /* the batch script's template */
     char slurm_bindir[PATH_MAX]; /* sinfo, scontrol; "" : looked for */
     char gate_dir[PATH_MAX];     /* verdicts of the gate, KB_GATE_DIR */
+    char state_dir[PATH_MAX];    /* koboshi-health's history, KB_STATE_DIR */
     double plan_timeout_s;
     double health_timeout_s;
     double slurm_timeout_s;      /* of each Slurm command of a drain */

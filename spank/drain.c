@@ -131,6 +131,9 @@ enum drain_verdict drain_judge(const char *sinfo, const char *node,
         return DRAIN_HAS_REASON;
     if (!mine && is_out(&view.mine))
         return DRAIN_IS_OUT;
+    /* Somebody took it over meanwhile: it is not ours to give back. */
+    if (mine && !is_our_drain(&view.mine))
+        return DRAIN_GO;
     if (view.out_n >= (most < 1 ? 1 : most))
         return DRAIN_TOO_MANY;
     if (view.hour_n >= args->drains_per_hour)

@@ -27,10 +27,12 @@
 #include "spank/drain.h"
 #include "spank/say.h"
 #include "spank/store.h"
+#include "spank/suspect.h"
 
 #define FRESH_S 60.0
 #define ACTIVE_S 32.0 /* what --active takes more, at most */
 #define SETTLED_FILE "klog.after" /* uptime of our last drain */
+#define DRAINS_FILE "drains"      /* when we drained this node, a line each */
 enum { REPORT_BYTES = 1 << 20, CODE_BYTES = 64, SUBJECT_BYTES = 100 };
 
 struct gate {
@@ -40,6 +42,10 @@ struct gate {
     const char *level; /* gate | full */
     bool active;       /* try the job's GPUs, too: full, before the job */
     char gpus[128];    /* they, as --gpus takes them; "": all of the node */
+    int lent;          /* GPUs that there must be for these; 0: not known */
+    uid_t uid;         /* the job's */
+    bool over;         /* the epilog */
+    char suspicions[SUSPECT_TEXT_BYTES]; /* of the job, "" for none */
     int store;
 };
 
@@ -52,22 +58,34 @@ struct verdict {
 
 /* ---- Who asked --------------------------------------------------------- */
 
-/* Slurm's list of the job's GPUs; what is none is not passed on. */
+/* Slurm's list of the job's GPUs, by their places on the node; what is none is
+ * not passed on. */
 static void read_gpus(struct gate *gate)
 {
     const char *gpus = getenv("SLURM_JOB_GPUS");
-    if (gpus && !gpus[strspn(gpus, "0123456789,-")])
+    if (!gpus || gpus[strspn(gpus, "0123456789,-")])
+        return;
+    if (gate->active)
         str_copy(gate->gpus, sizeof gate->gpus, gpus);
+    for (const char *p = gpus; *p; p += !!*p) {
+        size_t n = strcspn(p, ",-");
+        long place = n && n < 5 ? strtol(p, NULL, 10) : -1;
+        if (place + 1 > gate->lent)
+            gate->lent = (int)place + 1;
+        p += n;
+    }
 }
 
 /* Slurm puts the job control environment here as SPANK_NAME. */
 static int read_job(const struct args *args, struct gate *ret)
 {
     const char *config = getenv("SPANK_" KB_ENV_CONFIG);
-    const char *health = getenv("SPANK_" KB_ENV_HEALTH);
+    const char *planned = getenv("SPANK_" KB_ENV_GATE);
+    const char *health = planned ? planned : getenv("SPANK_" KB_ENV_HEALTH);
     const char *job = getenv("SLURM_JOB_ID");
     const char *node = getenv("SLURMD_NODENAME");
-    int64_t id;
+    const char *user = getenv("SLURM_JOB_UID");
+    int64_t id, uid = -1;
     if (!config || (health && !strcmp(health, "off")))
         return -1;
     if (!job || str_to_i64(job, &id) || id <= 0 || id > UINT32_MAX || !node) {
@@ -79,6 +97,10 @@ static int read_job(const struct args *args, struct gate *ret)
         .job = (uint32_t)id,
         .node = node,
         .level = health && !strcmp(health, "full") ? "full" : "gate",
+        .uid = user && !str_to_i64(user, &uid) && uid >= 0 &&
+                       uid < (uid_t)-1
+                   ? (uid_t)uid
+                   : (uid_t)-1,
         .store = -1,
     };
     return 0;
@@ -157,7 +179,8 @@ static void look(const struct gate *gate, struct sbuf *report,
                  struct verdict *verdict)
 {
     char path[PATH_MAX], after[48] = "--klog-after=0", how[64];
-    char gpus[sizeof gate->gpus + 8];
+    char gpus[sizeof gate->gpus + 8], lent[32], history[PATH_MAX + 32];
+    char job[32], suspect[sizeof gate->suspicions + 16];
     struct proc_result result = {0};
     struct err err = ERR_INIT;
     size_t bytes;
@@ -168,13 +191,29 @@ static void look(const struct gate *gate, struct sbuf *report,
         !settled[strspn(settled, "0123456789.")])
         snprintf(after, sizeof after, "--klog-after=%s", settled);
     free(settled);
-    const char *argv[10] = {path, "--json", "--verdict", "--level",
-                            gate->level, after};
-    if (gate->active)
-        argv[6] = "--active";
     snprintf(gpus, sizeof gpus, "--gpus=%s", gate->gpus);
-    if (gate->active && *gate->gpus)
-        argv[7] = gpus;
+    snprintf(lent, sizeof lent, "--lent=%d", gate->lent);
+    snprintf(job, sizeof job, "--job=%u", (unsigned)gate->job);
+    snprintf(suspect, sizeof suspect, "--suspect=%s", gate->suspicions);
+    int len = snprintf(history, sizeof history, "--history=%s/health.json",
+                       gate->args->state_dir);
+    bool remembers = len > 0 && (size_t)len < sizeof history;
+    const char *argv[16] = {path, "--json", "--verdict", "--level",
+                            gate->level, after};
+    const struct {
+        bool wanted;
+        const char *word;
+    } more[] = {
+        {remembers, history},
+        {gate->lent > 0, lent},
+        {remembers && gate->over, job},
+        {remembers && gate->over && *gate->suspicions, suspect},
+        {gate->active, "--active"},
+        {gate->active && *gate->gpus, gpus},
+    };
+    for (size_t i = 0, n = 6; i < sizeof more / sizeof *more; i++)
+        if (more[i].wanted)
+            argv[n++] = more[i].word;
     const char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
                           NULL};
     struct proc_spec spec = {
@@ -216,18 +255,48 @@ static void remember_settled(const struct gate *gate)
     store_write(gate->store, SETTLED_FILE, text, strlen(text), NULL);
 }
 
+/* Drains of this node within the hour, whoever resumed it since: Slurm tells
+ * only of nodes that are still out. Adds one if it is done. */
+static int drains_lately(const struct gate *gate, bool done)
+{
+    char out[1024];
+    size_t bytes = 0, used = 0;
+    int n = 0;
+    double now = clock_wall_s();
+    char *text = store_read(gate->store, DRAINS_FILE, 0, &bytes);
+    for (const char *p = text; p && *p && used + 64 < sizeof out;) {
+        double when = strtod(p, NULL);
+        if (when > now - 3600 && when <= now) {
+            n++;
+            used += (size_t)snprintf(out + used, sizeof out - used, "%.0f\n",
+                                     when);
+        }
+        p += strcspn(p, "\n");
+        p += *p == '\n';
+    }
+    free(text);
+    if (done) {
+        used += (size_t)snprintf(out + used, sizeof out - used, "%.0f\n", now);
+        store_write(gate->store, DRAINS_FILE, out, used, NULL);
+    }
+    return n;
+}
+
 static void act(const struct gate *gate, const struct verdict *verdict)
 {
-    enum drain_verdict why = DRAIN_GO;
+    enum drain_verdict why = DRAIN_TOO_FAST;
     struct err err = ERR_INIT;
     if (!gate->args->may_drain) {
         say_log("job %u: %s %s: not drained: may_drain=no", gate->job,
                 verdict->code, verdict->subject);
         return;
     }
-    int rc = drain_node(gate->args, gate->node, verdict->code,
-                        verdict->subject, &why, &err);
+    int rc = drains_lately(gate, false) >= gate->args->drains_per_hour
+                 ? 0
+                 : drain_node(gate->args, gate->node, verdict->code,
+                              verdict->subject, &why, &err);
     if (rc > 0) {
+        drains_lately(gate, true);
         remember_settled(gate);
         say_log("job %u: drained: %s %s", gate->job, verdict->code,
                 verdict->subject);
@@ -252,7 +321,7 @@ static void look_or_reuse(const struct gate *gate, struct sbuf *report)
     struct verdict verdict;
     size_t bytes = 0;
     snprintf(last, sizeof last, "last.%s.json", gate->level);
-    char *fresh = *gate->gpus /* another job's are not ours */
+    char *fresh = *gate->gpus || *gate->suspicions /* not of this job's */
                       ? NULL
                       : store_read(gate->store, last, FRESH_S, &bytes);
     if (fresh) {
@@ -276,19 +345,44 @@ void gate_prolog(const struct args *args)
     if (read_job(args, &gate))
         return;
     gate.active = !strcmp(gate.level, "full");
-    if (gate.active)
-        read_gpus(&gate);
+    read_gpus(&gate);
     gate.store = store_open(args->gate_dir, &err);
     if (gate.store < 0) {
         say_log("job %u: %s", gate.job, err.msg);
         return;
     }
+    if (gate.uid != (uid_t)-1 &&
+        suspect_make(gate.store, gate.job, gate.uid, &err))
+        say_log("job %u: %s", gate.job, err.msg);
     look_or_reuse(&gate, &report);
     snprintf(path, sizeof path, KB_GATE_FMT, (unsigned)gate.job);
     if (!report.failed)
         write_report(&gate, strrchr(path, '/') + 1, report.data, report.len);
     sbuf_release(&report);
     close(gate.store);
+}
+
+/* What the job suspects makes this look closer, and drains nothing. */
+static void hear_suspicions(struct gate *gate)
+{
+    if (gate->uid == (uid_t)-1)
+        return;
+    suspect_take(gate->store, gate->job, gate->uid, gate->suspicions);
+    if (!*gate->suspicions)
+        return;
+    bool looks = suspect_may_look(gate->store, clock_wall_s());
+    say_log("job %u suspects this node: %s%s", (unsigned)gate->job,
+            gate->suspicions, looks ? "; looking closer"
+                                    : "; not looked closer again so soon");
+    if (!looks) {
+        gate->suspicions[0] = 0;
+        return;
+    }
+    gate->level = "full";
+    gate->active = strstr(gate->suspicions,
+                          kb_suspicion_names[KB_SUSPECT_GPU]) ||
+                   strstr(gate->suspicions,
+                          kb_suspicion_names[KB_SUSPECT_HANG]);
 }
 
 /* What the job left behind; its verdict is of no use any more. */
@@ -302,6 +396,9 @@ void gate_epilog(const struct args *args)
     gate.store = store_open(args->gate_dir, NULL);
     if (gate.store < 0)
         return;
+    gate.over = true;
+    hear_suspicions(&gate);
+    read_gpus(&gate);
     look_or_reuse(&gate, &report);
     snprintf(path, sizeof path, KB_GATE_FMT, (unsigned)gate.job);
     store_remove(gate.store, strrchr(path, '/') + 1);

@@ -9,6 +9,7 @@ spank_koboshi_so_SOURCES = $(base_free_sources) \
 	spank/defaults.c spank/defaults.h \
 	spank/drain.c spank/drain.h \
 	spank/gate.c health/finding.h \
+	spank/suspect.c spank/suspect.h \
 	spank/hostlist.c spank/hostlist.h \
 	spank/options.c spank/options.h \
 	spank/plugin.c \

@@ -148,9 +148,33 @@ static void make_words(const struct request *request, const char *program,
     words->argv[words->n] = NULL;
 }
 
+/* Lines for the plugin out of the plan's: what health.mode came to, for the
+ * prolog, which sees no file of the user's. Only that, and only if it is one of
+ * its words. The job itself reads the plan. */
+static void take_marked(spank_t spank, struct sbuf *out)
+{
+    static const char mark[] = KB_SUBMIT_MARK KB_ENV_GATE "=";
+    char *line = out->data;
+    while (line && *line) {
+        size_t n = strcspn(line, "\n"), whole = n + (line[n] == '\n');
+        char value[8] = "";
+        if (!str_starts(line, KB_SUBMIT_MARK)) {
+            line += whole;
+            continue;
+        }
+        if (str_starts(line, mark) && n - (sizeof mark - 1) < sizeof value)
+            snprintf(value, sizeof value, "%.*s", (int)(n - sizeof mark + 1),
+                     line + sizeof mark - 1);
+        if (!option_rows[OPTION_HEALTH].check(value, NULL))
+            spank_job_control_setenv(spank, KB_ENV_GATE, value, 1);
+        out->len -= whole;
+        memmove(line, line + whole, strlen(line + whole) + 1);
+    }
+}
+
 /* Run `koboshi plan --submit`. Exits if it refuses, or after a dry run; a
  * planner that cannot run, hangs or crashes is no reason to refuse a job. */
-static void check_plan(const struct request *request)
+static void check_plan(const struct request *request, spank_t spank)
 {
     bool dry = request->options->value[OPTION_DRY_RUN];
     struct proc_result result = {0};
@@ -184,6 +208,7 @@ static void check_plan(const struct request *request)
         goto unknown;
     }
     say_lines(result.err.data, say_warn);
+    take_marked(spank, &result.out);
     if (dry) {
         file_write_all(STDOUT_FILENO, result.out.data, result.out.len);
         exit(0);
@@ -228,7 +253,7 @@ void request_finish(struct request *request, spank_t spank)
     read_env(request);
     read_script(request);
     export_all(request, spank);
-    check_plan(request);
+    check_plan(request, spank);
     if (strcmp(request->program, "sbatch") && !request->asked.nested)
         say_warn("Slurm cannot requeue a job of %s: a failure that the spares "
                  "do not cover ends this one; sbatch jobs go on",

@@ -75,9 +75,13 @@ static void mark_first_host(void)
 /* What the prolog reads, from the job's environment. */
 static void pass_on(spank_t spank)
 {
-    static const char *const names[] = {KB_ENV_CONFIG, KB_ENV_HEALTH};
+    static const char *const names[] = {KB_ENV_CONFIG, KB_ENV_HEALTH,
+                                        KB_ENV_GATE};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char kept[64]; /* from sbatch: the prolog's own are nowhere else */
+        snprintf(kept, sizeof kept, "SLURM_SPANK_%s", names[i]);
         const char *value = getenv(names[i]);
+        value = value ? value : getenv(kept);
         if (value)
             spank_job_control_setenv(spank, names[i], value, 1);
     }

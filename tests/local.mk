@@ -50,7 +50,10 @@ include tests/data/local.mk
 check_PROGRAMS += tests/spank/test_hostlist tests/spank/test_cmdline \
 	tests/spank/test_options tests/spank/test_wiring tests/spank/test_script \
 	tests/spank/test_drain tests/spank/test_store \
-	tests/spank/test_defaults
+	tests/spank/test_defaults tests/spank/test_suspect
+tests_spank_test_suspect_SOURCES = tests/spank/test_suspect.c spank/suspect.c \
+	spank/store.c
+tests_spank_test_suspect_LDADD = $(BASE_LIBS)
 tests_spank_test_defaults_SOURCES = tests/spank/test_defaults.c \
 	spank/defaults.c
 tests_spank_test_defaults_LDADD = $(BASE_LIBS)

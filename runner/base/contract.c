@@ -99,3 +99,11 @@ int contract_node_dir(char *dst, size_t dst_bytes, long job, int attempt,
         return err_set(err, "contract: node folder's path too long");
     return 0;
 }
+
+const char *const kb_suspicion_names[KB_SUSPICION_N] = {
+    [KB_SUSPECT_GPU] = "suspect-gpu",
+    [KB_SUSPECT_HANG] = "suspect-hang",
+    [KB_SUSPECT_CRASH] = "suspect-crash",
+    [KB_SUSPECT_NODE] = "suspect-node",
+    [KB_SUSPECT_HEALTH] = "suspect-health",
+};

@@ -19,6 +19,11 @@
 #define KB_ENV_RESUME "KOBOSHI_RESUME"       /* auto|fresh|STEP */
 #define KB_ENV_MAX_RESTARTS "KOBOSHI_MAX_RESTARTS"
 #define KB_ENV_USER_EXCLUDE "KOBOSHI_USER_EXCLUDE" /* the user's --exclude */
+/* For the prolog alone: health.mode as planned, from wherever it came. */
+#define KB_ENV_GATE "KOBOSHI_GATE"
+/* `koboshi plan --submit` says it to the plugin in a line of its output:
+ * KB_SUBMIT_MARK NAME=VALUE. */
+#define KB_SUBMIT_MARK "koboshi-submit: "
 /* Set by the supervisor for watchers and ranks. */
 #define KB_ENV_RUN_DIR "KOBOSHI_RUN_DIR"
 #define KB_ENV_ATTEMPT "KOBOSHI_ATTEMPT"     /* number, decimal */
@@ -60,6 +65,21 @@
 /* Verdict of the root health gate, written by the prolog, root-owned 0644. */
 #define KB_GATE_DIR "/run/koboshi"
 #define KB_GATE_FMT "/run/koboshi/gate.%u.json"  /* job id */
+/* What the job suspects of the node, a code a line; made by the prolog for the
+ * job's user, read by the epilog, which then looks closer itself. */
+#define KB_SUSPECT_FMT "/run/koboshi/suspect.%u" /* job id */
+#define KB_SUSPECT_BYTES 1024
+enum kb_suspicion {
+    KB_SUSPECT_GPU,    /* a rank's device failed */
+    KB_SUSPECT_HANG,   /* a rank hung */
+    KB_SUSPECT_CRASH,  /* a rank died by a signal */
+    KB_SUSPECT_NODE,   /* a rank blames disk or memory */
+    KB_SUSPECT_HEALTH, /* a look as the user found something */
+    KB_SUSPICION_N
+};
+extern const char *const kb_suspicion_names[KB_SUSPICION_N];
+/* Counters of the node's hardware, and how its last jobs went: root's. */
+#define KB_STATE_DIR "/var/lib/koboshi"
 
 /* ---- Exit codes of koboshi-train (and of the others where they fit) ---- */
 enum kb_exit {

@@ -221,6 +221,8 @@ static int show(const struct args *args, const struct conf *conf)
     else
         plan_print(&plan, &out);
     fputs(out.data, stdout);
+    if (args->submit && !args->dump)
+        printf(KB_SUBMIT_MARK KB_ENV_GATE "=%s\n", plan.health);
     sbuf_release(&out);
     return KB_EXIT_DONE;
 }

@@ -327,8 +327,8 @@ const struct conf_row plan_rows[] = {
          "a checkpoint is saved this long before the time limit"),
 
     CHOICE("health.mode", "gate", "off|gate|full", NULL,
-           "how closely nodes are looked at before a start; prolog and epilog "
-           "go by --llm-health alone"),
+           "how closely nodes are looked at before a start; prolog and "
+           "epilog go by what it is at submit"),
 
     TEXT("notify.webhook", "", "webhook_url|slack_webhook",
          "http address that gets a notice of each incident"),

@@ -245,6 +245,35 @@ void act_dismiss(struct sup *sup, int node)
     station_send(sup->station, node, json_pack("{s:s}", "type", "bye"));
 }
 
+/* What a diagnosis makes the job suspect of the node; -1: nothing. */
+static int suspicion_of(enum cause cause)
+{
+    static const struct {
+        enum cause cause;
+        enum kb_suspicion suspicion;
+    } rows[] = {
+        {CAUSE_GPU, KB_SUSPECT_GPU},
+        {CAUSE_STALL, KB_SUSPECT_HANG},
+        {CAUSE_RANK_CRASH, KB_SUSPECT_CRASH},
+        {CAUSE_NODE_SUSPECT, KB_SUSPECT_NODE},
+        {CAUSE_NODE_UNFIT, KB_SUSPECT_HEALTH},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].cause == cause)
+            return (int)rows[i].suspicion;
+    return -1;
+}
+
+void act_tell_suspicion(struct sup *sup, const struct diagnosis *d)
+{
+    int suspicion = suspicion_of(d->cause);
+    for (int i = 0; i < sup->nodes_n && suspicion >= 0; i++)
+        if (!strcmp(sup->nodes[i].name, d->node) && sup->nodes[i].up)
+            station_send(sup->station, i,
+                         json_pack("{s:s, s:s}", "type", "suspect", "code",
+                                   kb_suspicion_names[suspicion]));
+}
+
 void act_give_up_node(struct sup *sup, const struct diagnosis *d)
 {
     for (int i = 0; i < sup->nodes_n; i++)

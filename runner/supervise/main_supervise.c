@@ -299,6 +299,7 @@ static enum next one_attempt(struct sup *sup, int *ret_exit_code,
             return step_down(sup, ret_exit_code);
         judge(sup, &d, &decision);
         tell_judgement(sup, &d, &decision);
+        act_tell_suspicion(sup, &d);
         sup_incident(sup, d.subject, cause_rows[d.cause].words);
         if (rc > 0 && decision.action == ACTION_CONTINUE)
             decision.action = ACTION_STOP; /* there is nothing to go on with */

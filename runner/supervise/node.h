@@ -70,7 +70,8 @@ struct node {
     double prepare_until;
     int old_killed_n;
     bool preflight_wanted;
-    bool bye, stopping;
+    bool bye;
+    unsigned suspected;       /* bits of enum kb_suspicion that were written */
 };
 
 /* ---- node_ranks.c: folder, datagrams, beats, exits ---------------------- */

@@ -212,6 +212,8 @@ enum next act(struct sup *sup, const struct diagnosis *diagnosis,
               const struct decision *decision, int *ret_exit_code);
 /* Requeued without the nodes to be excluded now, would it ever start? */
 bool act_would_starve(const struct sup *sup, const struct diagnosis *diagnosis);
+/* For root's own check after the job: spank/suspect.h. */
+void act_tell_suspicion(struct sup *sup, const struct diagnosis *diagnosis);
 /* Never again in this job. */
 void act_give_up_node(struct sup *sup, const struct diagnosis *diagnosis);
 /* If its watcher still listens: kill your ranks, and go. */

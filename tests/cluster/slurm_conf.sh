@@ -92,6 +92,6 @@ slurm_conf_write_gres() {
 slurm_conf_write_plugstack() {
     : >"$CLUSTER_DIR/etc/plugstack.conf"
     [ -f "$CLUSTER_PLUGIN" ] || return 0
-    echo "optional $CLUSTER_PLUGIN${CLUSTER_PLUGIN_ARGS:+ $CLUSTER_PLUGIN_ARGS}" \
+    echo "optional $CLUSTER_PLUGIN state_dir=/run/koboshi.state${CLUSTER_PLUGIN_ARGS:+ $CLUSTER_PLUGIN_ARGS}" \
         >"$CLUSTER_DIR/etc/plugstack.conf"
 }

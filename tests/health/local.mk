@@ -34,3 +34,13 @@ tests_health_libfake_nvml_old_so_LDADD =
 EXTRA_DIST += tests/health/t_nvml.t tests/health/t_compare.t \
 	tests/health/t_live.t tests/health/t_watch.t \
 	tests/health/t_history.t
+# Sources of the library's own, with the sanitizers built in.
+check_PROGRAMS += tests/health/test_nvml
+tests_health_test_nvml_SOURCES = tests/health/test_nvml.c health/nvml.c \
+	health/gpu_record.c $(base_free_sources)
+tests_health_test_nvml_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFAKE_LIBRARY='"$(abs_top_builddir)/tests/health/libfake_nvml.so"' \
+	-DFAKE_RECORD='"$(abs_top_srcdir)/tests/health/hosts/gpu-good/gpus"'
+tests_health_test_nvml_CFLAGS = $(AM_CFLAGS) $(KB_SANITIZE)
+tests_health_test_nvml_LDFLAGS = $(KB_SANITIZE)
+tests_health_test_nvml_LDADD = -ldl

@@ -66,6 +66,13 @@ static const struct {
      "p2|drained|2026-01-31T11:30:00|koboshi: a b\n"
      "p1|drained|2026-01-31T11:30:00|koboshi: a b\n",
      90, 1, true, DRAIN_TOO_FAST},
+    {"ours, but somebody else took it over", "p2",
+     "p2|drained|2026-01-31T11:30:00|mine: do not touch\n"
+     "p1|drained|2026-01-31T11:29:59|koboshi: a b\n",
+     90, 1, true, DRAIN_GO},
+    {"ours, and resumed meanwhile", "p2",
+     "p2|idle|Unknown|none\np1|drained|2026-01-31T11:29:59|koboshi: a b\n",
+     90, 1, true, DRAIN_GO},
     {"lines that are none", "n1", "\n|\nnonsense\n|||\nq1|idle\n", 50, 2,
      false, DRAIN_GO},
     {"no drains at all wished", "n1", "", 90, 0, false, DRAIN_TOO_FAST},

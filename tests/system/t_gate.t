@@ -119,6 +119,44 @@ ok "repaired, but sick again" job -N1 -w node1
 settled
 is "$(reason node1)" "koboshi: disk-bad /var_reboot" "it is drained again"
 scontrol update NodeName=node1 State=UNDRAIN
+cluster_enter node1 rm -f /run/koboshi/last.gate.json
+ok "repaired and sick for the third time" job -N1 -w node1
+settled
+is "$(state node1)" idle "is not drained: two an hour, whoever resumed it"
+
+# health.mode of the run's file, where nothing is typed.
+all_well
+cat >"$fake/koboshi" <<EOF
+#!/bin/sh
+echo "a plan"
+echo "koboshi-submit: KOBOSHI_GATE=\$(cat "$fake/mode")"
+EOF
+echo off >"$fake/mode"
+ok "health.mode: off" job -N2 -w node1,node2
+is "$(calls node1) $(calls node2)" "0 0" "nothing is looked at, on both nodes"
+echo full >"$fake/mode"
+ok "health.mode: full" job -N2 -w node1,node2
+like "$(cat "$fake/calls.node2")" '--level full' "reaches the prolog of the other node, too"
+settled
+echo "whatever; reboot" >"$fake/mode"
+all_well
+ok "a word that is none" job -N1 -w node1
+like "$(cat "$fake/calls.node1")" '--level gate' "is not taken"
+is "$(timeout 20 sbatch --llm-dry-run --llm-train="$CLUSTER_DIR/run.yaml")" "a plan" \
+    "nobody sees that line"
+
+# What a job suspects makes root's own check look closer, and drains nothing.
+all_well
+ok "a job that suspects its node" timeout 60 sbatch -W -Q -o /dev/null -N1 -w node1 \
+    --llm-train="$CLUSTER_DIR/run.yaml" \
+    --wrap 'echo suspect-hang >/run/koboshi/suspect.$SLURM_JOB_ID; echo drain-me >>/run/koboshi/suspect.$SLURM_JOB_ID'
+settled
+is "$(calls node1)" 2 "the epilog does not use the fresh report"
+like "$(tail -n 1 "$fake/calls.node1")" \
+    '--level full .*--history=[^ ]*/health.json --job=[0-9]+ --suspect=suspect-hang --active$' \
+    "but looks closer, knowing what for"
+is "$(state node1)" idle "and finds nothing"
+is "$(cluster_enter node1 sh -c 'ls /run/koboshi | grep -c suspect\\.[0-9]')" 0 "the file is gone"
 
 # A drain of somebody else's while the job runs: the epilog finds it.
 all_well
