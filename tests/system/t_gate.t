@@ -6,7 +6,7 @@
 fake=$CLUSTER_BUILD/tests/system/gate-fake
 mkdir -p "$fake"
 export CLUSTER_PLUGIN_ARGS="bindir=$fake health_timeout=3"
-export TEST_TIME_S=150
+export TEST_TIME_S=200
 cat >"$fake/koboshi" <<'EOF'
 #!/bin/sh
 echo "a plan"
@@ -197,6 +197,27 @@ if [ -f "$lib" ]; then
     is $? 0 "and holds the job for its deadline at most ($SECONDS s)"
     settled
     is "$(state node2)" idle "and drains nothing"
+
+    # The trial of the job's GPUs, by a program of ours: a wrong product.
+    cat >"$CLUSTER_DIR/trial" <<'EOF'
+#!/bin/sh
+echo '{"kind":"product","gpu":0,"type":"bf16","wrong":1,"row":5,"first":6,"want":"0x40000000","got":"0x40400000","wrong_rows":1,"differ":1,"runs":9,"bits":"ab","tflops":780}'
+echo '{"kind":"memory","gpu":0,"wrong":0,"gb_per_s":4300}'
+echo '{"kind":"host","gpu":0,"wrong":0,"in_gb_per_s":55,"out_gb_per_s":55}'
+echo '{"kind":"end","seconds":1}'
+EOF
+    chmod +x "$CLUSTER_DIR/trial"
+    {
+        echo "export FAKE_NVML=$hosts/gpu-h200-real/gpus"
+        echo "exec $CLUSTER_BUILD/koboshi-health \"\$@\" --replay $hosts/good --nvml $lib --trial $CLUSTER_DIR/trial"
+    } >"$fake/answer.node5"
+    ok "a GPU that computes wrong" job -N1 -w node5
+    settled
+    is "$(state node5)" idle "is not seen by a mere look"
+    ok "and a job that asks for more" job -N1 -w node5 --llm-health=full
+    settled
+    is "$(reason node5)" "koboshi: gpu-product-wrong GPU-recorded-0" "finds it before it begins"
+    scontrol update NodeName=node5 State=UNDRAIN
 else
     skip "no stand-in for the driver"
 fi
