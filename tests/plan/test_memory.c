@@ -84,6 +84,39 @@ static void test_rows(void)
         }
 }
 
+/* Each rank's rows, in layouts of ranks: those that a stage, a tensor rank and
+ * the schedule make different. */
+static void test_layouts(void)
+{
+    static const char *const layouts[] = {
+        "parallel.tensor: 2\n", "parallel.tensor: 4\nparallel.data: 2\n",
+        "parallel.pipeline: 4\n", "parallel.pipeline: 3\n",
+        "parallel.pipeline: 2\nparallel.chunks: 2\nparallel.data: 3\n",
+        "parallel.tensor: 2\nparallel.pipeline: 2\nparallel.data: 2\n"
+        "train.recompute: full\n",
+        "parallel.tensor: 2\nparallel.pipeline: 4\nmodel.tied: false\n"
+        "train.recompute: full\ntrain.recompute_layers: 1\n"};
+    static const char *const presets[] = {"gpt2-nano", "llama-nano"};
+    for (int i = 0; i < 14; i++) {
+        const char *preset = presets[i % 2], *layout = layouts[i / 2];
+        if (!ok(!make(preset, layout, 0), "%s, layout %d", preset, i / 2))
+            continue;
+        int64_t most = plan.memory_bytes, seen = 0;
+        bool same = true;
+        for (int rank = 0; rank < plan.world; rank++) {
+            plan_settle(&plan, rank);
+            int64_t pipe = row("buffers");
+            same &= row("weights") + row("gradients") + row("activations") +
+                        row("workspace") ==
+                    model_arena_bytes(&plan, true, plan.slots);
+            same &= pipe > 0;
+            seen = plan.memory_bytes > seen ? plan.memory_bytes : seen;
+        }
+        ok(same, "each rank's rows are what its model takes");
+        is_int(most, seen, "the plan tells of the rank that needs most");
+    }
+}
+
 /* The same on GPUs; cuda_sizes.h is built where there are none, too. */
 static void test_cuda_operations(void)
 {
@@ -196,6 +229,7 @@ static void test_hash(void)
 int main(void)
 {
     test_rows();
+    test_layouts();
     test_cuda_operations();
     test_owned();
     test_params();
