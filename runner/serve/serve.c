@@ -34,7 +34,8 @@ static int read_plan(struct serve *s, const struct serve_spec *spec,
     char path[PATH_MAX];
     static const char *const sets[] = {
         "train.device=cpu", "parallel.data=", "parallel.tensor=1",
-        "parallel.pipeline=1", "parallel.ranks_per_node=", "data.split=",
+        "parallel.pipeline=1", "parallel.chunks=1", "parallel.layout=given",
+        "parallel.ranks_per_node=", "data.split=",
         "train.micro_batch=1", "recovery.spares=0", "eval.interval=0",
     };
     struct site *site = calloc(1, sizeof *site);
