@@ -351,11 +351,16 @@ static int run_finalize(void *arg)
     struct nccl *n = arg;
     struct err ignored = ERR_INIT;
     double deadline_s = clock_mono_s() + CALL_LIMIT_S;
+    ncclResult_t rc[COMMS_N] = {ncclSuccess};
+    /* all at once: their members need not come to them in the same order */
+    for (int g = 0; g < COMMS_N; g++)
+        if (n->comms[g] && n->owned[g])
+            rc[g] = ncclCommFinalize(n->comms[g]);
     for (int g = 0; g < COMMS_N; g++) {
         if (!n->comms[g] || !n->owned[g])
             continue;
-        settle(n, n->comms[g], ncclCommFinalize(n->comms[g]),
-               "ncclCommFinalize", deadline_s, &ignored);
+        settle(n, n->comms[g], rc[g], "ncclCommFinalize", deadline_s,
+               &ignored);
         ncclCommDestroy(n->comms[g]);
     }
     return 0;
