@@ -247,6 +247,17 @@ static void read_link_errors(struct nvml *nvml, nvml_device d, int64_t links,
     gpu->value[GPU_NVLINK_CRC_N] = crc;
 }
 
+/* The slowest so far. */
+static void read_link_speed(struct nvml *nvml, nvml_device d, unsigned link,
+                            int64_t *least)
+{
+    struct nvml_field field = {.field = NVML_FIELD_LINK_SPEED, .scope = link};
+    if (ASK(fields, d, 1, &field) && field.code == NVML_OK &&
+        field.type == 1 && field.value.u > 0 &&
+        (*least == GPU_UNKNOWN || field.value.u < *least))
+        *least = field.value.u;
+}
+
 static void read_links(struct nvml *nvml, nvml_device d, struct gpu *gpu)
 {
     struct nvml_fabric fabric = {0};
@@ -257,12 +268,14 @@ static void read_links(struct nvml *nvml, nvml_device d, struct gpu *gpu)
             continue;
         links++;
         active += is_active != 0;
+        if (is_active)
+            read_link_speed(nvml, d, i, &gpu->value[GPU_NVLINK_MB_PER_S]);
     }
     if (links) {
         gpu->value[GPU_NVLINKS_N] = links;
         gpu->value[GPU_NVLINKS_ACTIVE] = active;
         read_link_errors(nvml, d, links, gpu);
-        if (active)
+        if (active && gpu->value[GPU_NVLINK_MB_PER_S] == GPU_UNKNOWN)
             read_field(nvml, d, NVML_FIELD_NVLINK_SPEED,
                        &gpu->value[GPU_NVLINK_MB_PER_S]);
     }

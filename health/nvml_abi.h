@@ -96,7 +96,8 @@ enum {
     NVML_LINKS_MAX = 18,
     NVML_LINK_REPLAY = 0,
     NVML_LINK_RECOVERY = 1,
-    NVML_FIELD_NVLINK_SPEED = 90, /* MB/s of each active link */
+    NVML_FIELD_NVLINK_SPEED = 90, /* MB/s of each link, up to Ampere */
+    NVML_FIELD_LINK_SPEED = 164,  /* of the link that scope says, since */
     NVML_LINK_CRC = 2,
     NVML_EVENT_DOUBLE_BIT = 0x2,
     NVML_EVENT_XID = 0x8,

@@ -333,7 +333,7 @@ int nvmlDeviceGetFieldValues(nvml_device d, int n, struct nvml_field *fields)
     for (int i = 0; i < n; i++) {
         enum gpu_value value =
             fields[i].field == NVML_FIELD_RECOVERY_ACTION ? GPU_RECOVERY_ACTION
-            : fields[i].field == NVML_FIELD_NVLINK_SPEED  ? GPU_NVLINK_MB_PER_S
+            : fields[i].field == NVML_FIELD_LINK_SPEED    ? GPU_NVLINK_MB_PER_S
                                                           : GPU_VALUE_N;
         fields[i].type = 1;
         fields[i].code = value == GPU_VALUE_N
