@@ -21,11 +21,13 @@ export GPU_BIN GPU_TOKENS GPU_OUT GPU_WORK GPU_DEVICE SLURM_CARDS PART=$part
 
 # In a task, on its node: which card, and which host NCCL takes it for.
 write_prolog() {
+    local list=${CUDA_VISIBLE_DEVICES:-$(seq -s ' ' 0 $((SLURM_CARDS - 1)))}
     cat >"$GPU_WORK/prolog" <<EOF
 #!/bin/sh
 echo "export NCCL_HOSTID=\$SLURMD_NODENAME"
-[ "\$SLURM_GPUS_PER_NODE" = 1 ] &&
-    echo "export CUDA_VISIBLE_DEVICES=\$(((\${SLURMD_NODENAME#node} - 1) % $SLURM_CARDS))"
+set -- ${list//,/ }
+[ "\$SLURM_GPUS_PER_NODE" = 1 ] && shift \$(((\${SLURMD_NODENAME#node} - 1) % \$#)) &&
+    echo "export CUDA_VISIBLE_DEVICES=\$1"
 exit 0
 EOF
     chmod +x "$GPU_WORK/prolog"
@@ -55,7 +57,8 @@ begin() { # NAME
 }
 
 memory() { # MiB in use on each card
-    nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | tr '\n' ' '
+    nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i $CUDA_VISIBLE_DEVICES} --query-gpu=memory.used \
+        --format=csv,noheader,nounits 2>/dev/null | tr '\n' ' '
 }
 ranks() { cluster_pids node1 koboshi-train; cluster_pids node2 koboshi-train; cluster_pids node3 koboshi-train; }
 time_of() { run_field "$1" time; }
