@@ -4,8 +4,31 @@
 #include "runner/plan/plan_private.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "runner/base/clock.h"
+
+/* Any number of nodes down to the fewest can be what is left, so the layout must
+ * go on with each: its other degrees must divide the ranks. Fewer ranks have
+ * more micro-batches each, evenly or not. */
+static void check_sizes(struct making *m)
+{
+    const struct plan *plan = m->plan;
+    int others = plan->tensor * plan->pipeline, fewest = plan->nodes;
+    if (!strcmp(conf_text(m->conf, "parallel.layout"), "auto"))
+        return; /* chosen anew */
+    while (fewest > 1 && (fewest - 1) * plan->ranks_per_node % others == 0)
+        fewest--;
+    if (fewest <= plan->min_nodes)
+        return;
+    int bad = fewest - 1;
+    refuse(m, "recovery.min_nodes", "with %d nodes left, %d ranks would not "
+           "divide by tensor %d times pipeline %d; give at least %d%s", bad,
+           bad * plan->ranks_per_node, plan->tensor, plan->pipeline, fewest,
+           fewest == plan->nodes ? ", or recovery.elastic: false, or "
+                                   "parallel: auto"
+                                 : ", or parallel: auto");
+}
 
 static void check_elastic(struct making *m)
 {
@@ -17,16 +40,7 @@ static void check_elastic(struct making *m)
                "give at most %d", plan->min_nodes, plan->nodes, plan->nodes);
     if (!plan->elastic)
         return;
-    /* fewer ranks have more micro-batches each, evenly or not */
-    int others = plan->tensor * plan->pipeline;
-    for (int n = plan->nodes - 1; n >= plan->min_nodes; n--)
-        if (n * plan->ranks_per_node % others == 0)
-            return;
-    if (plan->min_nodes < plan->nodes)
-        warn(m, "recovery.elastic", "tensor %d times pipeline %d does not "
-             "divide the ranks of any smaller number of nodes down to %d: the "
-             "run cannot shrink", plan->tensor, plan->pipeline,
-             plan->min_nodes);
+    check_sizes(m);
 }
 
 static void check_times(struct making *m)
