@@ -11,7 +11,7 @@
 #include "runner/base/log.h"
 #include "runner/train/train.h"
 
-#define STATUS_EVERY_S 1.0 /* a rename and an fsync each */
+#define STATUS_EVERY_S 1.0 /* a rename each */
 
 static const char *const precisions[] = {
     [PLAN_FP32] = "fp32", [PLAN_FP64] = "fp64", [PLAN_BF16] = "bf16",
