@@ -6,7 +6,7 @@
 . "$(dirname "$0")/run.sh"
 RUN_STEPS=1500
 export TEST_TIME_S=900
-test_run 3 checkpoint.interval=50 train.global_batch=16
+test_run 3 checkpoint.interval=50 train.global_batch=16 recovery.stall_min=30s
 mishap=$CLUSTER_BUILD/tests/system/mishap.so
 [ -f "$mishap" ] || { skip "mishap.so is not built"; tap_done; }
 slow=$CLUSTER_DIR/slow
@@ -29,10 +29,10 @@ is "$(run_count '.event=="diagnosis"')" 0 "there was nothing to diagnose" || run
 # Fsyncs of 3 s: a checkpoint takes 9 and more.
 echo "koboshi-train 3" >"$slow.new" && mv "$slow.new" "$slow"
 at=$(run_step)
-ok "with a slow disk steps go on" run_wait_step 60 $((at + 60))
+ok "with a slow disk steps go on" run_wait_step 180 $((at + 60))
 newest=$(run_newest)
 another() { [ "$(run_newest)" != "$newest" ]; }
-ok "and checkpoints are made" wait_until 60 another
+ok "and checkpoints are made" wait_until 120 another
 is "$(run_attempts)" 1 "nobody calls it a hang" || run_diag
 run_wait 20 '.event=="checkpoint_saved"'
 scontrol requeue "$JOB"
