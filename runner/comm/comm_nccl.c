@@ -10,8 +10,9 @@
  * A lost peer would leave the kernels waiting and the step loop in a stream's
  * synchronisation for ever: a guard thread looks for lost peers, NCCL's own
  * errors and a collective that does not end, tells who opened it, and aborts
- * all communicators, so that the stream ends and every later call fails. Sums are NCCL's: the same bits for the same ranks, links
- * and settings (NCCL_ALGO, NCCL_PROTO), not for another cut. */
+ * all communicators, so that the stream ends and every later call fails. Sums
+ * are NCCL's: the same bits for the same ranks, links and settings (NCCL_ALGO,
+ * NCCL_PROTO), not for another cut. */
 #include <nccl.h>
 #include <pthread.h>
 #include <signal.h>
