@@ -1,22 +1,27 @@
-/* cuda_qk - QK norm and RoPE in place on packed qkv. A block takes one token:
- * its sines and cosines are made once for all heads; a head belongs to P
- * threads, each with 8 numbers of the first half and their partners of the
- * second. Widths that do not divide so take P = 32 and single numbers.
+/* cuda_qk - QK norm and RoPE in place on packed qkv. A block takes some tokens
+ * at a time: their sines and cosines are made once for all heads; a head
+ * belongs to P threads, each with 8 numbers of the first half and their
+ * partners of the second. Widths that do not divide so take P = 32 and single
+ * numbers. Without the norm (NORM false) nothing of it is in the kernel.
  */
 #include "kernels/cuda_device.cuh"
 
 #define THREADS 128
 #define HALF_MAX 256
+/* Tokens of a block at a time, by the width of half a head. */
+#define TOKENS(half) ((half) <= 64 ? 4 : 2)
+#define ANGLES 512
 
 /* As cpu_qk.c: the angle in turns, reduced in double. */
-__device__ static void angles(float *sn, float *cs, const float *inv_freq, int position, int half)
+__device__ static void angles(float *sn, float *cs, const float *inv_freq, const int32_t *position,
+                              int tokens, int half)
 {
-    for (int d = threadIdx.x; d < half; d += THREADS) {
-        double turns = (double)position * inv_freq[d] * 0.15915494309189535;
+    for (int i = threadIdx.x; i < tokens * half; i += THREADS) {
+        double turns = (double)position[i / half] * inv_freq[i % half] * 0.15915494309189535;
         float t = (float)(turns - floor(turns)), s, c;
         sincospif(2 * t, &s, &c);
-        sn[d] = s;
-        cs[d] = c;
+        sn[i] = s;
+        cs[i] = c;
     }
 }
 
@@ -63,24 +68,45 @@ struct qk_args {
     int H, K, D;
 };
 
-/* E: pairs of vectors a thread, so that P * V * E >= D / 2. */
-template <class T, int P, int V, int E> __global__ void qk_fwd_kernel(struct qk_args a)
+/* Head number `at` of these tokens. */
+struct place {
+    int64_t n;
+    int h, token;
+    bool live;
+};
+__device__ static struct place place_of(int64_t first, int tokens, int heads, int at)
 {
-    __shared__ float sn[HALF_MAX], cs[HALF_MAX];
-    int half = a.D / 2, lane = threadIdx.x % P, slot = threadIdx.x / P;
-    int slots = THREADS / P, heads = a.H + a.K, rounds = (heads + slots - 1) / slots;
+    struct place p;
+    p.live = at < tokens * heads;
+    p.token = p.live ? at / heads : 0;
+    p.h = p.live ? at % heads : 0;
+    p.n = first + p.token;
+    return p;
+}
 
-    for (int64_t n = blockIdx.x; n < a.N; n += gridDim.x) {
+/* E: pairs of vectors a thread, so that P * V * E >= D / 2. */
+template <class T, int P, int V, int E, bool NORM> __global__ void qk_fwd_kernel(struct qk_args a)
+{
+    __shared__ float sin_of[ANGLES], cos_of[ANGLES];
+    int half = a.D / 2, lane = threadIdx.x % P, slot = threadIdx.x / P;
+    int slots = THREADS / P, heads = a.H + a.K, most = TOKENS(half);
+
+    for (int64_t first = blockIdx.x * (int64_t)most; first < a.N;
+         first += (int64_t)gridDim.x * most) {
+        int tokens = first + most < a.N ? most : (int)(a.N - first);
         if (a.inv_freq) {
             __syncthreads();
-            angles(sn, cs, a.inv_freq, a.positions[n], half);
+            angles(sin_of, cos_of, a.inv_freq, a.positions + first, tokens, half);
             __syncthreads();
         }
-        for (int r = 0; r < rounds; r++) {
-            int h = r * slots + slot;
-            bool live = h < heads;
-            T *head = (T *)a.qkv + (n * (a.H + 2 * a.K) + (live ? h : 0)) * a.D;
-            const T *w = (const T *)(h < a.H ? a.qw : a.kw);
+        for (int at = 0; at < tokens * heads; at += slots) {
+            struct place p = place_of(first, tokens, heads, at + slot);
+            int64_t n = p.n;
+            int h = p.h;
+            bool live = p.live;
+            const float *sn = sin_of + p.token * half, *cs = cos_of + p.token * half;
+            T *head = (T *)a.qkv + (n * (a.H + 2 * a.K) + h) * a.D;
+            const T *w = NORM ? (const T *)(h < a.H ? a.qw : a.kw) : NULL;
             float x[E][2 * V], f[2 * V], ss = 0, rstd = 1;
 #pragma unroll
             for (int e = 0; e < E; e++) {
@@ -118,26 +144,59 @@ template <class T, int P, int V, int E> __global__ void qk_fwd_kernel(struct qk_
     }
 }
 
-template <class T, int P, int V, int E> __global__ void qk_bwd_kernel(struct qk_args a)
+/* The block's gradients of both norm weights, slots in order, to its part. */
+template <int P, int V, int E>
+__device__ static void put_sums(const struct qk_args &a, const float (*dw)[E][2 * V], float *sums)
 {
-    __shared__ float sn[HALF_MAX], cs[HALF_MAX];
+    int half = a.D / 2, lane = threadIdx.x % P, slot = threadIdx.x / P, slots = THREADS / P;
+
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+        int d = (e * P + lane) * V;
+        if (d >= half)
+            continue;
+        for (int k = 0; k < 2; k++)
+            for (int i = 0; i < V; i++) {
+                sums[(slot * 2 + k) * a.D + d + i] = dw[k][e][i];
+                sums[(slot * 2 + k) * a.D + half + d + i] = dw[k][e][V + i];
+            }
+    }
+    __syncthreads();
+    for (int c = threadIdx.x; c < 2 * a.D; c += THREADS) {
+        float s = 0;
+        for (int r = 0; r < slots; r++)
+            s += sums[r * 2 * a.D + c];
+        /* [q or k][blocks][D] */
+        int k = c / a.D;
+        a.part[((int64_t)k * gridDim.x + blockIdx.x) * a.D + c % a.D] = s;
+    }
+}
+
+template <class T, int P, int V, int E, bool NORM> __global__ void qk_bwd_kernel(struct qk_args a)
+{
+    __shared__ float sin_of[ANGLES], cos_of[ANGLES];
     extern __shared__ float sums[]; /* [slots][2][D] */
     int half = a.D / 2, lane = threadIdx.x % P, slot = threadIdx.x / P;
-    int slots = THREADS / P, heads = a.H + a.K, rounds = (heads + slots - 1) / slots;
+    int slots = THREADS / P, heads = a.H + a.K, most = TOKENS(half);
     float dw[2][E][2 * V] = {};
 
-    for (int64_t n = blockIdx.x; n < a.N; n += gridDim.x) {
+    for (int64_t first = blockIdx.x * (int64_t)most; first < a.N;
+         first += (int64_t)gridDim.x * most) {
+        int tokens = first + most < a.N ? most : (int)(a.N - first);
         if (a.inv_freq) {
             __syncthreads();
-            angles(sn, cs, a.inv_freq, a.positions[n], half);
+            angles(sin_of, cos_of, a.inv_freq, a.positions + first, tokens, half);
             __syncthreads();
         }
-        for (int r = 0; r < rounds; r++) {
-            int h = r * slots + slot;
-            bool live = h < heads;
-            T *head = (T *)a.qkv + (n * (a.H + 2 * a.K) + (live ? h : 0)) * a.D;
-            const T *pre = (const T *)a.pre + (n * heads + (live ? h : 0)) * a.D;
-            const T *w = (const T *)(h < a.H ? a.qw : a.kw);
+        for (int at = 0; at < tokens * heads; at += slots) {
+            struct place p = place_of(first, tokens, heads, at + slot);
+            int64_t n = p.n;
+            int h = p.h;
+            bool live = p.live;
+            const float *sn = sin_of + p.token * half, *cs = cos_of + p.token * half;
+            T *head = (T *)a.qkv + (n * (a.H + 2 * a.K) + h) * a.D;
+            const T *pre = NORM ? (const T *)a.pre + (n * heads + h) * a.D : NULL;
+            const T *w = NORM ? (const T *)(h < a.H ? a.qw : a.kw) : NULL;
             float dy[E][2 * V], x[E][2 * V], f[2 * V], dot = 0, rstd = 1;
             if (w)
                 rstd = live ? a.rstd[n * heads + h] : 0;
@@ -179,28 +238,8 @@ template <class T, int P, int V, int E> __global__ void qk_bwd_kernel(struct qk_
             }
         }
     }
-    if (!a.part)
-        return;
-#pragma unroll
-    for (int e = 0; e < E; e++) {
-        int d = (e * P + lane) * V;
-        if (d >= half)
-            continue;
-        for (int k = 0; k < 2; k++)
-            for (int i = 0; i < V; i++) {
-                sums[(slot * 2 + k) * a.D + d + i] = dw[k][e][i];
-                sums[(slot * 2 + k) * a.D + half + d + i] = dw[k][e][V + i];
-            }
-    }
-    __syncthreads();
-    for (int c = threadIdx.x; c < 2 * a.D; c += THREADS) {
-        float s = 0;
-        for (int r = 0; r < slots; r++)
-            s += sums[r * 2 * a.D + c];
-        /* [q or k][blocks][D] */
-        int k = c / a.D;
-        a.part[((int64_t)k * gridDim.x + blockIdx.x) * a.D + c % a.D] = s;
-    }
+    if (NORM && a.part)
+        put_sums<P, V, E>(a, dw, sums);
 }
 
 #define WITH_HEAD(D, vec, ...)                                                                     \
@@ -226,10 +265,10 @@ static enum kstatus qk_check(const struct qk_args *a, bool norm)
     return K_OK;
 }
 
-static unsigned qk_grid(const struct exec *ex, int64_t N)
+static unsigned qk_grid(const struct exec *ex, int64_t N, int D)
 {
-    int64_t most = cuda_state(ex)->sms * 8;
-    return (unsigned)(N < most ? N : most);
+    int64_t blocks = ceil_div(N, TOKENS(D / 2)), most = cuda_state(ex)->sms * 16;
+    return (unsigned)(blocks < most ? blocks : most);
 }
 
 enum kstatus cuda_qk_fwd(struct exec *ex, void *qkv, void *pre, void *rstd,
@@ -255,8 +294,12 @@ enum kstatus cuda_qk_fwd(struct exec *ex, void *qkv, void *pre, void *rstd,
     if (N == 0 || (!qw && !inv_freq))
         return K_OK;
     bool vec = aligned16(qkv, pre, a.qw, a.kw);
+    unsigned grid = qk_grid(ex, N, D);
     WITH_TYPE(ex->act, T, WITH_HEAD(D, vec, {
-                  qk_fwd_kernel<T, P, V, E><<<qk_grid(ex, N), THREADS, 0, stream_of(ex)>>>(a);
+                  if (qw)
+                      qk_fwd_kernel<T, P, V, E, true><<<grid, THREADS, 0, stream_of(ex)>>>(a);
+                  else
+                      qk_fwd_kernel<T, P, V, E, false><<<grid, THREADS, 0, stream_of(ex)>>>(a);
               }));
     return cuda_launched(ex, "qk_fwd");
 }
@@ -282,13 +325,16 @@ enum kstatus cuda_qk_bwd(struct exec *ex, void *dqkv, const void *pre, const voi
         return K_INVALID;
     if (N == 0 || (!qw && !inv_freq))
         return K_OK;
-    unsigned grid = qk_grid(ex, N);
+    unsigned grid = qk_grid(ex, N, D);
     if (qw && qw->grad && !(a.part = (float *)cuda_scratch(ex, sizeof(float) * 2 * D * grid)))
         return K_NOMEM;
     bool vec = aligned16(dqkv, pre, a.qw, a.kw);
     WITH_TYPE(ex->act, T, WITH_HEAD(D, vec, {
                   size_t fold = a.part ? sizeof(float) * (THREADS / P) * 2 * D : 0;
-                  qk_bwd_kernel<T, P, V, E><<<grid, THREADS, fold, stream_of(ex)>>>(a);
+                  if (qw)
+                      qk_bwd_kernel<T, P, V, E, true><<<grid, THREADS, fold, stream_of(ex)>>>(a);
+                  else
+                      qk_bwd_kernel<T, P, V, E, false><<<grid, THREADS, fold, stream_of(ex)>>>(a);
               }));
     enum kstatus s = cuda_launched(ex, "qk_bwd");
     if (!s && a.part)
