@@ -127,6 +127,11 @@ void CPU_NAME(cpu_matmul)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
 #define cpu_gemm CPU_NAME(cpu_gemm)
 #define cpu_matmul CPU_NAME(cpu_matmul)
 
+/* db[width] += column sums of dy[N, width]. */
+void CPU_NAME(cpu_column_sums)(real *db, const real *dy, int64_t N,
+                               int64_t width);
+#define cpu_column_sums CPU_NAME(cpu_column_sums)
+
 #define cpu_linear_fwd CPU_NAME(cpu_linear_fwd)
 #define cpu_linear_bwd CPU_NAME(cpu_linear_bwd)
 #define cpu_gelu_fwd CPU_NAME(cpu_gelu_fwd)
@@ -153,7 +158,8 @@ enum kstatus cpu_linear_fwd(struct exec *ex, void *y, void *aux,
                             const struct weight *b, int64_t N,
                             enum epilogue epi);
 enum kstatus cpu_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
-                            bool dx_add, const void *dy, const void *x,
+                            const struct weight *gelu_b, bool dx_add,
+                            const void *dy, const void *x,
                             const struct weight *w, const struct weight *b,
                             int64_t N);
 enum kstatus cpu_gelu_fwd(struct exec *ex, void *y, const void *x, int64_t n);
@@ -164,8 +170,8 @@ enum kstatus cpu_norm_fwd(struct exec *ex, void *y, void *sum, void *mean,
 enum kstatus cpu_norm_bwd(struct exec *ex, void *dres, bool set,
                           const void *dy, const void *sum, const void *mean,
                           const void *rstd, const struct weight *w,
-                          const struct weight *b, enum norm_kind kind,
-                          int64_t N, int C);
+                          const struct weight *b, const struct weight *below,
+                          enum norm_kind kind, int64_t N, int C);
 enum kstatus cpu_qk_fwd(struct exec *ex, void *qkv, void *pre, void *rstd,
                         const struct weight *qw, const struct weight *kw,
                         double eps, const int32_t *positions,

@@ -214,8 +214,16 @@ CLONES static void col_sum_task(void *ctx, int64_t task, int worker)
         p->db[c + i] += total[i];
 }
 
+void cpu_column_sums(real *db, const real *dy, int64_t N, int64_t width)
+{
+    struct col_sum s = {dy, db, N, width};
+
+    pool_run(col_sum_task, &s, (width + COLS - 1) / COLS);
+}
+
 enum kstatus cpu_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
-                            bool dx_add, const void *dy, const void *x,
+                            const struct weight *gelu_b, bool dx_add,
+                            const void *dy, const void *x,
                             const struct weight *w, const struct weight *b,
                             int64_t N)
 {
@@ -228,15 +236,15 @@ enum kstatus cpu_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
         cpu_matmul(false, w->in_out, N, w->in, w->out, dy, w->out, w->data,
                    w->in_out ? w->out : w->in, dx_add ? 1 : 0, dx, w->in,
                    gelu_aux ? linear_bwd_done : NULL, &p);
+    if (dx && gelu_aux && gelu_b && gelu_b->grad)
+        cpu_column_sums(gelu_b->grad, dx, N, w->in);
     if (w->grad && w->in_out)
         cpu_matmul(true, false, w->in, w->out, N, x, w->in, dy, w->out, 1,
                    w->grad, w->out, NULL, NULL);
     else if (w->grad)
         cpu_matmul(true, false, w->out, w->in, N, dy, w->out, x, w->in, 1,
                    w->grad, w->in, NULL, NULL);
-    if (b && b->grad) {
-        struct col_sum s = {dy, b->grad, N, w->out};
-        pool_run(col_sum_task, &s, (w->out + COLS - 1) / COLS);
-    }
+    if (b && b->grad)
+        cpu_column_sums(b->grad, dy, N, w->out);
     return K_OK;
 }

@@ -189,8 +189,8 @@ CLONES static void norm_param_task(void *ctx, int64_t task, int worker)
 enum kstatus cpu_norm_bwd(struct exec *ex, void *dres, bool set,
                           const void *dy, const void *sum, const void *mean,
                           const void *rstd, const struct weight *w,
-                          const struct weight *b, enum norm_kind kind,
-                          int64_t N, int C)
+                          const struct weight *b, const struct weight *below,
+                          enum norm_kind kind, int64_t N, int C)
 {
     struct norm p = {.dres = dres, .set = set, .dy = dy, .csum = sum,
                      .cmean = mean, .crstd = rstd, .w = w->data,
@@ -202,5 +202,7 @@ enum kstatus cpu_norm_bwd(struct exec *ex, void *dres, bool set,
     if (p.dw || p.db)
         pool_run(norm_param_task, &p, (C + COLS - 1) / COLS);
     pool_run(norm_bwd_task, &p, (N + ROWS - 1) / ROWS);
+    if (below && below->grad)
+        cpu_column_sums(below->grad, dres, N, C);
     return K_OK;
 }

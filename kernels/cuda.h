@@ -20,7 +20,7 @@ extern "C" {
 struct cuda_products; /* cuda_product.c: handle, descriptors, algorithms */
 struct sdpa;          /* sdpa.h: attention by cuDNN, or NULL */
 struct cuda_state {
-    int sms;
+    int sms, major;       /* multiprocessors, compute capability */
     struct cuda_products *products;
     struct sdpa *sdpa;
 };
@@ -72,7 +72,8 @@ enum kstatus cuda_linear_fwd(struct exec *ex, void *y, void *aux,
                              const struct weight *b, int64_t N,
                              enum epilogue epi);
 enum kstatus cuda_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
-                             bool dx_add, const void *dy, const void *x,
+                             const struct weight *gelu_b, bool dx_add,
+                             const void *dy, const void *x,
                              const struct weight *w, const struct weight *b,
                              int64_t N);
 
@@ -80,8 +81,10 @@ enum kstatus cuda_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
 enum kstatus cuda_bias(struct exec *ex, void *y, const void *b, int64_t N,
                        int64_t width);
 enum kstatus cuda_gelu(struct exec *ex, void *y, const void *x, int64_t n);
-enum kstatus cuda_gelu_bwd(struct exec *ex, void *dx, const void *x,
-                           int64_t n);
+/* dx[N, width] *= gelu'(x); db[width] (ex->grad), or NULL, += column sums of
+ * dx as written. */
+enum kstatus cuda_gelu_bwd(struct exec *ex, void *dx, const void *x, void *db,
+                           int64_t N, int width);
 /* db[width] (ex->grad) += column sums of dy[N, width]. */
 enum kstatus cuda_column_sums(struct exec *ex, void *db, const void *dy,
                               int64_t N, int width);
@@ -96,8 +99,8 @@ enum kstatus cuda_norm_fwd(struct exec *ex, void *y, void *sum, void *mean,
 enum kstatus cuda_norm_bwd(struct exec *ex, void *dres, bool set,
                            const void *dy, const void *sum, const void *mean,
                            const void *rstd, const struct weight *w,
-                           const struct weight *b, enum norm_kind kind,
-                           int64_t N, int C);
+                           const struct weight *b, const struct weight *below,
+                           enum norm_kind kind, int64_t N, int C);
 enum kstatus cuda_qk_fwd(struct exec *ex, void *qkv, void *pre, void *rstd,
                          const struct weight *qw, const struct weight *kw,
                          double eps, const int32_t *positions,
@@ -136,6 +139,12 @@ enum kstatus cuda_head_loss(struct exec *ex, double *sums, void *dx,
 enum kstatus cuda_head_logits(struct exec *ex, void *logits, const void *x,
                               const struct weight *w, int64_t N, int V);
 /* One chunk: logits [rows, Vp] to their gradient in place; row [rows][4]. */
+/* K_UNSUPPORTED: not on this card, or not these rows. */
+enum kstatus cuda_head_rows_cluster(struct exec *ex, void *logits, double *row,
+                                    const int32_t *labels,
+                                    const uint8_t *mask, double scale,
+                                    double z, int rows, int V, int Vp,
+                                    bool grad);
 enum kstatus cuda_head_rows(struct exec *ex, void *logits, double *row,
                             const int32_t *labels, const uint8_t *mask,
                             double scale, double z, int rows, int V, int Vp,

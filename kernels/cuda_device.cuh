@@ -55,6 +55,22 @@ template <> __device__ inline void store8<float>(float *p, const float *v)
     reinterpret_cast<float4 *>(p)[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
+/* Eight neighbours as they lie in memory: asked for early, unpacked late. */
+template <class T> struct raw8 {
+    uint4 u[sizeof(T) / 2];
+};
+template <class T> __device__ inline struct raw8<T> fetch8(const T *p)
+{
+    return *reinterpret_cast<const struct raw8<T> *>(p);
+}
+template <class T> __device__ inline void unpack8(float *v, const struct raw8<T> &r)
+{
+    const T *t = reinterpret_cast<const T *>(r.u);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] = to_float(t[i]);
+}
+
 /* Four: one access of 16 bytes for float. Where floats are written this beats
  * eight a thread, whose two halves fill each 32-byte sector in two writes. */
 template <class T> __device__ inline void load4(float *v, const T *p)

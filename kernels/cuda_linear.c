@@ -13,6 +13,25 @@ static enum kstatus product_or_fail(struct exec *ex, const struct product *p)
     return s;
 }
 
+/* A pass over memory takes about this long. */
+static float pass_ms(const struct exec *ex, int64_t n)
+{
+    return 0.004f + (float)n * (float)dtype_bytes(ex->act) / 3.8e9f;
+}
+
+/* Is it quicker fused than as plain product and a pass over n numbers? Not
+ * timed: what the library has fused is taken. */
+static bool fused_pays(struct exec *ex, const struct product *fused,
+                       const struct product *plain, int64_t pass_n)
+{
+    float fused_ms = cuda_product_ms(ex, fused), plain_ms;
+
+    if (fused_ms <= 0)
+        return fused_ms == 0;
+    plain_ms = cuda_product_ms(ex, plain);
+    return plain_ms <= 0 || fused_ms < plain_ms + pass_ms(ex, pass_n);
+}
+
 enum kstatus cuda_linear_fwd(struct exec *ex, void *y, void *aux,
                              const void *x, const struct weight *w,
                              const struct weight *b, int64_t N,
@@ -23,30 +42,62 @@ enum kstatus cuda_linear_fwd(struct exec *ex, void *y, void *aux,
                         .ldb = w->in_out ? w->out : w->in, .C = y,
                         .ldc = w->out, .out = ex->act,
                         .bias = b ? b->data : NULL};
+    struct product fused = p;
     enum kstatus s = K_UNSUPPORTED;
 
     if (epi == EPI_GELU && (!aux || aux == y))
         return K_INVALID;
-    if (epi == EPI_GELU)
-        p.gelu_aux = aux;
+    if (epi == EPI_GELU) {
+        fused.gelu_aux = aux;
+        p.C = aux;
+        if (w->out % 8 == 0 && fused_pays(ex, &fused, &p, 2 * N * w->out))
+            s = cuda_product(ex, &fused);
+        if (s != K_UNSUPPORTED)
+            return s;
+    }
     if (w->out % 8 == 0)
         s = cuda_product(ex, &p);
+    if (s == K_UNSUPPORTED) {
+        p.bias = NULL;
+        s = product_or_fail(ex, &p);
+        if (!s && b)
+            s = cuda_bias(ex, p.C, b->data, N, w->out);
+    }
+    return s || epi != EPI_GELU ? s : cuda_gelu(ex, y, aux, N * w->out);
+}
+
+/* Room in scratch for a product's column sums. */
+static float *sums_room(struct exec *ex, struct product *p, int width)
+{
+    p->scratch_used = ((size_t)width * sizeof(float) + 255) / 256 * 256;
+    return cuda_scratch(ex, p->scratch_used);
+}
+
+/* dx of GELU's output times gelu', and the bias gradient before the GELU. */
+static enum kstatus linear_dgelu(struct exec *ex, struct product *p,
+                                 const struct weight *b)
+{
+    struct product plain = *p;
+    void *db = b ? b->grad : NULL;
+    int64_t n = p->M * p->N;
+    enum kstatus s = K_UNSUPPORTED;
+
+    plain.dgelu_aux = NULL;
+    /* unfused: dx is read and written again, and what GELU saw read; fused:
+     * dx is read again for the sums */
+    if (p->N % 8 == 0 && fused_pays(ex, p, &plain, db ? 2 * n : 3 * n))
+        s = cuda_product(ex, p);
+    if (!s && db)
+        return cuda_column_sums(ex, db, p->C, p->M, (int)p->N);
     if (s != K_UNSUPPORTED)
         return s;
-    p.bias = NULL;
-    p.gelu_aux = NULL;
-    if (epi == EPI_GELU)
-        p.C = aux;
-    s = product_or_fail(ex, &p);
-    if (!s && b)
-        s = cuda_bias(ex, p.C, b->data, N, w->out);
-    if (!s && epi == EPI_GELU)
-        s = cuda_gelu(ex, y, aux, N * w->out);
-    return s;
+    s = product_or_fail(ex, &plain);
+    return s ? s : cuda_gelu_bwd(ex, p->C, p->dgelu_aux, db, p->M, (int)p->N);
 }
 
 static enum kstatus linear_dx(struct exec *ex, void *dx, const void *gelu_aux,
-                              bool add, const void *dy, const struct weight *w,
+                              const struct weight *gelu_b, bool add,
+                              const void *dy, const struct weight *w,
                               int64_t N)
 {
     struct product p = {.tb = w->in_out, .M = N, .N = w->in, .K = w->out,
@@ -54,35 +105,8 @@ static enum kstatus linear_dx(struct exec *ex, void *dx, const void *gelu_aux,
                         .ldb = w->in_out ? w->out : w->in, .C = dx,
                         .ldc = w->in, .out = ex->act, .add = add,
                         .dgelu_aux = gelu_aux};
-    enum kstatus s = K_UNSUPPORTED;
 
-    if (!gelu_aux)
-        return product_or_fail(ex, &p);
-    if (w->in % 8 == 0)
-        s = cuda_product(ex, &p);
-    if (s != K_UNSUPPORTED)
-        return s;
-    p.dgelu_aux = NULL;
-    s = product_or_fail(ex, &p);
-    return s ? s : cuda_gelu_bwd(ex, dx, gelu_aux, N * w->in);
-}
-
-/* Does the sum over tokens of dy come cheaper with the product than by a pass
- * of its own? Fused, cuBLASLt may have no split of K, which small weights need;
- * the pass reads dy at about 3.5 TB/s. Not timed: no. */
-static bool fused_bias_pays(struct exec *ex, const struct product *p,
-                            int64_t N, int64_t out)
-{
-    struct product plain = *p;
-    float pass_ms = 0.008f + (float)(N * out) *
-                                 (float)dtype_bytes(ex->act) / 3.5e9f;
-    float fused_ms = cuda_product_ms(ex, p), plain_ms;
-
-    if (fused_ms <= 0)
-        return false;
-    plain.bias_grad = NULL;
-    plain_ms = cuda_product_ms(ex, &plain);
-    return plain_ms < 0 || (plain_ms > 0 && fused_ms < plain_ms + pass_ms);
+    return gelu_aux ? linear_dgelu(ex, &p, gelu_b) : product_or_fail(ex, &p);
 }
 
 static enum kstatus linear_dw(struct exec *ex, const void *dy, const void *x,
@@ -101,16 +125,15 @@ static enum kstatus linear_dw(struct exec *ex, const void *dy, const void *x,
     p.ldb = p.ldc = p.N;
     if (b && b->grad && w->out % 8 == 0 && w->in % 8 == 0 &&
         !ex->deterministic) {
-        p.bias_grad_of_a = !w->in_out;
-        p.scratch_used =
-            ((size_t)w->out * sizeof(float) + 255) / 256 * 256;
-        p.bias_grad = cuda_scratch(ex, p.scratch_used);
-        if (p.bias_grad && fused_bias_pays(ex, &p, N, w->out)) {
-            s = cuda_product(ex, &p);
-            return s ? s : cuda_add_partials(ex, b->grad, p.bias_grad, 1,
+        struct product fused = p;
+        fused.bias_grad_of_a = !w->in_out;
+        fused.bias_grad = sums_room(ex, &fused, w->out);
+        if (fused.bias_grad && cuda_product_ms(ex, &fused) > 0 &&
+            fused_pays(ex, &fused, &p, N * w->out)) {
+            s = cuda_product(ex, &fused);
+            return s ? s : cuda_add_partials(ex, b->grad, fused.bias_grad, 1,
                                              w->out);
         }
-        p.bias_grad = NULL;
     }
     s = product_or_fail(ex, &p);
     if (!s && b && b->grad)
@@ -119,7 +142,8 @@ static enum kstatus linear_dw(struct exec *ex, const void *dy, const void *x,
 }
 
 enum kstatus cuda_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
-                             bool dx_add, const void *dy, const void *x,
+                             const struct weight *gelu_b, bool dx_add,
+                             const void *dy, const void *x,
                              const struct weight *w, const struct weight *b,
                              int64_t N)
 {
@@ -128,7 +152,7 @@ enum kstatus cuda_linear_bwd(struct exec *ex, void *dx, const void *gelu_aux,
     if (gelu_aux && (dx_add || gelu_aux == dx))
         return K_INVALID;
     if (dx)
-        s = linear_dx(ex, dx, gelu_aux, dx_add, dy, w, N);
+        s = linear_dx(ex, dx, gelu_aux, gelu_b, dx_add, dy, w, N);
     if (!s && w->grad)
         s = linear_dw(ex, dy, x, w, b, N);
     else if (!s && b && b->grad)

@@ -181,32 +181,75 @@ enum kstatus cuda_norm_fwd(struct exec *ex, void *y, void *sum, void *mean, void
         __VA_ARGS__;                                                                               \
     }
 
+/* What a thread with one vector reads of a row: on its way while the row before
+ * is worked on, which waits for all its threads. */
+template <class T> struct norm_row {
+    struct raw8<T> x, dy, dres;
+    float mean, rstd;
+
+    __device__ void fetch(int64_t n, int c, bool set, const T *dres_in, const T *dy_in,
+                          const T *x_in, const float *mean_in, const float *rstd_in, bool layer,
+                          int64_t N, int C)
+    {
+        if (n >= N)
+            return;
+        if (c < C) {
+            x = fetch8(x_in + n * C + c);
+            dy = fetch8(dy_in + n * C + c);
+            if (!set)
+                dres = fetch8(dres_in + n * C + c);
+        }
+        mean = layer ? mean_in[n] : 0;
+        rstd = rstd_in[n];
+    }
+};
+
 /* Each block takes rows in turn and keeps the parameters' sums in registers;
- * part [blocks][2][C]. */
-template <class T, int G, int NV>
+ * part [blocks][2][C], with BELOW [blocks][3][C]: column sums of dres last. */
+template <class T, int G, int NV, bool BELOW>
 __global__ __launch_bounds__(G == 32 ? 128 : G, NV > 2 ? 1 : 768 / NV / (G == 32 ? 128 : G)) void
 norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, const float *mean_in,
                                 const float *rstd_in, const T *w, float *part, bool layer,
                                 int64_t N, int C)
 {
-    extern __shared__ float fold[]; /* G = 32: [rows of the block][2][C] */
+    extern __shared__ float fold[]; /* G = 32: [rows of the block][P][C] */
+    constexpr int P = BELOW ? 3 : 2;
     int lane = threadIdx.x % G, rows = blockDim.x / G, group = threadIdx.x / G;
-    float dw[NV][8] = {}, db[NV][8] = {};
+    int64_t step = (int64_t)gridDim.x * rows;
+    float dw[NV][8] = {}, db[NV][8] = {}, below[BELOW ? NV : 1][8] = {};
+    struct norm_row<T> next;
+    constexpr bool EARLY = NV == 1; /* more would need too many registers */
 
-    for (int64_t n = blockIdx.x * (int64_t)rows + group; n < N; n += (int64_t)gridDim.x * rows) {
+    if (EARLY)
+        next.fetch(blockIdx.x * (int64_t)rows + group, lane * 8, set, dres, dy, x, mean_in,
+                   rstd_in, layer, N, C);
+    for (int64_t n = blockIdx.x * (int64_t)rows + group; n < N; n += step) {
         float xs[NV][8], gs[NV][8], old[NV][8], weight[8];
-        float mean = layer ? mean_in[n] : 0, rstd = rstd_in[n];
+        float mean, rstd;
         float2 s = make_float2(0, 0);
+        if constexpr (EARLY) {
+            mean = next.mean;
+            rstd = next.rstd;
+            unpack8<T>(xs[0], next.x);
+            unpack8<T>(gs[0], next.dy);
+            unpack8<T>(old[0], next.dres);
+            next.fetch(n + step, lane * 8, set, dres, dy, x, mean_in, rstd_in, layer, N, C);
+        } else {
+            mean = layer ? mean_in[n] : 0;
+            rstd = rstd_in[n];
+        }
 #pragma unroll
         for (int v = 0; v < NV; v++) {
             int c = (v * G + lane) * 8;
             if (c >= C)
                 continue;
-            load8(xs[v], x + n * C + c);
-            load8(gs[v], dy + n * C + c);
+            if constexpr (!EARLY) {
+                load8(xs[v], x + n * C + c);
+                load8(gs[v], dy + n * C + c);
+                if (!set)
+                    load8(old[v], dres + n * C + c);
+            }
             load8(weight, w + c);
-            if (!set)
-                load8(old[v], dres + n * C + c);
             for (int i = 0; i < 8; i++) {
                 float h = (xs[v][i] - mean) * rstd, g = gs[v][i];
                 dw[v][i] += g * h;
@@ -229,58 +272,63 @@ norm_bwd_kernel(T *dres, bool set, const T *dy, const T *x, const float *mean_in
             for (int i = 0; i < 8; i++)
                 o[i] = rstd * (gs[v][i] - s.x - xs[v][i] * s.y) + (set ? 0.f : old[v][i]);
             store8(dres + n * C + c, o);
+            if constexpr (BELOW)
+                for (int i = 0; i < 8; i++)
+                    below[v][i] += to_float(from_float<T>(o[i]));
         }
     }
     if (!part)
         return;
-    float *out = part + (int64_t)blockIdx.x * 2 * C;
-    if (G == 32) {
-        float *mine = fold + (int64_t)group * 2 * C;
+    float *out = part + (int64_t)blockIdx.x * P * C;
+    float *mine = G == 32 ? fold + (int64_t)group * P * C : out;
 #pragma unroll
-        for (int v = 0; v < NV; v++)
-            if ((v * G + lane) * 8 < C) {
-                store8(mine + (v * G + lane) * 8, dw[v]);
-                store8(mine + C + (v * G + lane) * 8, db[v]);
-            }
-        __syncthreads();
-        for (int c = threadIdx.x; c < 2 * C; c += blockDim.x) {
-            float s = 0;
-            for (int r = 0; r < rows; r++)
-                s += fold[(int64_t)r * 2 * C + c];
-            out[c] = s;
-        }
-    } else {
-#pragma unroll
-        for (int v = 0; v < NV; v++)
-            if ((v * G + lane) * 8 < C) {
-                store8(out + (v * G + lane) * 8, dw[v]);
-                store8(out + C + (v * G + lane) * 8, db[v]);
-            }
+    for (int v = 0; v < NV; v++) {
+        int c = (v * G + lane) * 8;
+        if (c >= C)
+            continue;
+        store8(mine + c, dw[v]);
+        store8(mine + C + c, db[v]);
+        if constexpr (BELOW)
+            store8(mine + 2 * C + c, below[v]);
+    }
+    if (G != 32)
+        return;
+    __syncthreads();
+    for (int c = threadIdx.x; c < P * C; c += blockDim.x) {
+        float s = 0;
+        for (int r = 0; r < rows; r++)
+            s += fold[(int64_t)r * P * C + c];
+        out[c] = s;
     }
 }
 
-/* dw and db from the blocks' parts, blocks in order (by eighths). */
+/* Gradients [C] each, dw, db and what is below, from the blocks' parts
+ * [blocks][P][C], blocks in order (by eighths). */
+template <class G> struct norm_grads {
+    G *at[3];
+};
 template <class G>
-__global__ void norm_param_kernel(G *dw, G *db, const float *part, int blocks, int C)
+__global__ void norm_param_kernel(struct norm_grads<G> grads, const float *part, int blocks, int P,
+                                  int C)
 {
     __shared__ float all[8][33];
     int c = blockIdx.x * 32 + threadIdx.x;
     float s = 0;
 
-    if (c < 2 * C)
+    if (c < P * C)
+#pragma unroll 8
         for (int r = threadIdx.y; r < blocks; r += 8)
-            s += part[(int64_t)r * 2 * C + c];
+            s += part[(int64_t)r * P * C + c];
     all[threadIdx.y][threadIdx.x] = s;
     __syncthreads();
-    if (threadIdx.y || c >= 2 * C)
+    if (threadIdx.y || c >= P * C)
         return;
     s = 0;
     for (int r = 0; r < 8; r++)
         s += all[r][threadIdx.x];
-    if (c < C && dw)
-        dw[c] = from_float<G>(to_float(dw[c]) + s);
-    if (c >= C && db)
-        db[c - C] = from_float<G>(to_float(db[c - C]) + s);
+    G *grad = c < C ? grads.at[0] : c < 2 * C ? grads.at[1] : grads.at[2];
+    if (grad)
+        grad[c % C] = from_float<G>(to_float(grad[c % C]) + s);
 }
 
 template <class T>
@@ -326,13 +374,18 @@ __global__ void norm_param_plain(float *part, const T *dy, const T *x, const flo
     part[(int64_t)blockIdx.y * 2 * C + C + c] = db;
 }
 
+/* below NULL: parts of two. */
 static enum kstatus norm_params(struct exec *ex, const struct weight *w, const struct weight *b,
-                                const float *part, int blocks, int C)
+                                const struct weight *below, const float *part, int blocks, int C)
 {
+    int P = below ? 3 : 2;
     dim3 block(32, 8);
-    WITH_GRAD(ex->grad, G,
-              norm_param_kernel<G><<<(unsigned)ceil_div(2 * C, 32), block, 0, stream_of(ex)>>>(
-                  (G *)w->grad, (G *)(b ? b->grad : NULL), part, blocks, C));
+    WITH_GRAD(ex->grad, G, {
+        struct norm_grads<G> grads = {{(G *)w->grad, (G *)(b ? b->grad : NULL),
+                                       (G *)(below ? below->grad : NULL)}};
+        norm_param_kernel<G><<<(unsigned)ceil_div(P * C, 32), block, 0, stream_of(ex)>>>(
+            grads, part, blocks, P, C);
+    });
     return cuda_launched(ex, "norm_params");
 }
 
@@ -358,7 +411,7 @@ static enum kstatus norm_bwd_any(struct exec *ex, void *dres, bool set, const vo
                   (const float *)rstd, (const T *)w->data, layer, C));
     enum kstatus s = cuda_launched(ex, "norm_bwd_plain");
     if (!s && w->grad)
-        s = norm_params(ex, w, b, part, (int)down, C);
+        s = norm_params(ex, w, b, NULL, part, (int)down, C);
     return s;
 }
 
@@ -371,34 +424,57 @@ static int64_t norm_blocks(const struct exec *ex, F *kernel, int threads, size_t
     return (int64_t)cuda_state(ex)->sms * (each > 0 ? each : 1);
 }
 
-enum kstatus cuda_norm_bwd(struct exec *ex, void *dres, bool set, const void *dy, const void *sum,
-                           const void *mean, const void *rstd, const struct weight *w,
-                           const struct weight *b, enum norm_kind kind, int64_t N, int C)
+/* The kernel for this row, its threads and shared memory. */
+template <class T, bool BELOW>
+static enum kstatus norm_bwd_rows(struct exec *ex, T *dres, bool set, const T *dy, const T *sum,
+                                  const float *mean, const float *rstd, const struct weight *w,
+                                  const struct weight *b, const struct weight *below, bool layer,
+                                  int64_t N, int C)
 {
-    bool layer = kind == NORM_LAYER;
-    int rows = C <= 256 ? 4 : 1;
     float *part = NULL;
     int64_t blocks = 0;
 
+    WITH_ROW_BWD(C, {
+        constexpr int threads = G == 32 ? 128 : G, P = BELOW ? 3 : 2;
+        size_t fold = G == 32 ? sizeof(float) * 4 * P * C : 0;
+        blocks = norm_blocks(ex, norm_bwd_kernel<T, G, NV, BELOW>, threads, fold);
+        if (blocks > ceil_div(N, threads / G))
+            blocks = ceil_div(N, threads / G);
+        if ((w->grad || BELOW) &&
+            !(part = (float *)cuda_scratch(ex, sizeof(float) * P * C * blocks)))
+            return K_NOMEM;
+        norm_bwd_kernel<T, G, NV, BELOW><<<(unsigned)blocks, threads, fold, stream_of(ex)>>>(
+            dres, set, dy, sum, mean, rstd, (const T *)w->data, part, layer, N, C);
+    });
+    enum kstatus s = cuda_launched(ex, "norm_bwd");
+    return s || !part ? s : norm_params(ex, w, b, below, part, (int)blocks, C);
+}
+
+enum kstatus cuda_norm_bwd(struct exec *ex, void *dres, bool set, const void *dy, const void *sum,
+                           const void *mean, const void *rstd, const struct weight *w,
+                           const struct weight *b, const struct weight *below, enum norm_kind kind,
+                           int64_t N, int C)
+{
+    bool layer = kind == NORM_LAYER;
+    enum kstatus s = K_OK;
+
     if (N == 0)
         return K_OK;
-    if (C % 8 || C > ROW_WIDEST || !aligned16(dres, dy, sum, w->data))
-        return norm_bwd_any(ex, dres, set, dy, sum, mean, rstd, w, b, layer, N, C);
-    WITH_TYPE(ex->act, T, WITH_ROW_BWD(C, {
-                  blocks = norm_blocks(ex, norm_bwd_kernel<T, G, NV>, G == 32 ? 128 : G,
-                                       G == 32 ? sizeof(float) * 4 * 2 * C : 0);
-              }));
-    if (blocks > ceil_div(N, rows))
-        blocks = ceil_div(N, rows);
-    if (w->grad && !(part = (float *)cuda_scratch(ex, sizeof(float) * 2 * C * blocks)))
-        return K_NOMEM;
-    WITH_TYPE(ex->act, T, WITH_ROW_BWD(C, {
-                  int block = G == 32 ? 128 : G;
-                  size_t fold = G == 32 ? sizeof(float) * 4 * 2 * C : 0;
-                  norm_bwd_kernel<T, G, NV><<<(unsigned)blocks, block, fold, stream_of(ex)>>>(
-                      (T *)dres, set, (const T *)dy, (const T *)sum, (const float *)mean,
-                      (const float *)rstd, (const T *)w->data, part, layer, N, C);
-              }));
-    enum kstatus s = cuda_launched(ex, "norm_bwd");
-    return s || !w->grad ? s : norm_params(ex, w, b, part, (int)blocks, C);
+    if (below && !below->grad)
+        below = NULL;
+    if (C % 8 || C > ROW_WIDEST || !aligned16(dres, dy, sum, w->data)) {
+        s = norm_bwd_any(ex, dres, set, dy, sum, mean, rstd, w, b, layer, N, C);
+        return s || !below ? s : cuda_column_sums(ex, below->grad, dres, N, C);
+    }
+    WITH_TYPE(ex->act, T, {
+        if (below)
+            s = norm_bwd_rows<T, true>(ex, (T *)dres, set, (const T *)dy, (const T *)sum,
+                                       (const float *)mean, (const float *)rstd, w, b, below,
+                                       layer, N, C);
+        else
+            s = norm_bwd_rows<T, false>(ex, (T *)dres, set, (const T *)dy, (const T *)sum,
+                                        (const float *)mean, (const float *)rstd, w, b, NULL,
+                                        layer, N, C);
+    });
+    return s;
 }

@@ -12,22 +12,45 @@ __global__ void bias_kernel(T *y, const T *b, int64_t n, int64_t width)
         y[i] = from_float<T>(to_float(y[i]) + to_float(b[i % width]));
 }
 
-template <class T> __global__ void gelu_kernel(T *y, const T *x, int64_t n)
+template <class T> __device__ static float gelu(float v)
 {
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        float v = to_float(x[i]), u = GELU_A * (v + GELU_B * v * v * v);
-        y[i] = from_float<T>(v / (1 + exp_for<T>(-u)));
-    }
+    float u = GELU_A * (v + GELU_B * v * v * v);
+    return v / (1 + exp_for<T>(-u));
 }
 
-template <class T> __global__ void gelu_bwd_kernel(T *dx, const T *x, int64_t n)
+template <class T> __device__ static float gelu_slope(float v)
+{
+    float u = GELU_A * (v + GELU_B * v * v * v), du = GELU_A * (1 + 3 * GELU_B * v * v);
+    float s = 1 / (1 + exp_for<T>(-u));
+    return s + v * s * (1 - s) * du;
+}
+
+/* V numbers at p, V 1 or 8. */
+template <class T, int V> __device__ static void load_some(float *v, const T *p)
+{
+    if constexpr (V == 8)
+        load8(v, p);
+    else
+        v[0] = to_float(*p);
+}
+template <class T, int V> __device__ static void store_some(T *p, const float *v)
+{
+    if constexpr (V == 8)
+        store8(p, v);
+    else
+        *p = from_float<T>(v[0]);
+}
+
+/* n vectors of V. */
+template <class T, int V> __global__ void gelu_kernel(T *y, const T *x, int64_t n)
 {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
          i += (int64_t)gridDim.x * blockDim.x) {
-        float v = to_float(x[i]), u = GELU_A * (v + GELU_B * v * v * v);
-        float s = 1 / (1 + exp_for<T>(-u)), du = GELU_A * (1 + 3 * GELU_B * v * v);
-        dx[i] = from_float<T>(to_float(dx[i]) * (s + v * s * (1 - s) * du));
+        float v[V];
+        load_some<T, V>(v, x + i * V);
+        for (int k = 0; k < V; k++)
+            v[k] = gelu<T>(v[k]);
+        store_some<T, V>(y + i * V, v);
     }
 }
 
@@ -47,37 +70,56 @@ enum kstatus cuda_bias(struct exec *ex, void *y, const void *b, int64_t N, int64
 
 enum kstatus cuda_gelu(struct exec *ex, void *y, const void *x, int64_t n)
 {
-    WITH_TYPE(ex->act, T,
-              gelu_kernel<T><<<grid_of(ex, n, 256), 256, 0, stream_of(ex)>>>((T *)y, (const T *)x,
-                                                                             n));
+    bool vec = n % 8 == 0 && aligned16(y, x);
+    int64_t parts = vec ? n / 8 : n;
+
+    WITH_TYPE(ex->act, T, {
+        if (vec)
+            gelu_kernel<T, 8><<<grid_of(ex, parts, 256), 256, 0, stream_of(ex)>>>(
+                (T *)y, (const T *)x, parts);
+        else
+            gelu_kernel<T, 1><<<grid_of(ex, parts, 256), 256, 0, stream_of(ex)>>>(
+                (T *)y, (const T *)x, parts);
+    });
     return cuda_launched(ex, "gelu");
 }
 
-enum kstatus cuda_gelu_bwd(struct exec *ex, void *dx, const void *x, int64_t n)
+/* A block sums 256 columns (32 lanes of VEC) over its share of the rows, AHEAD
+ * of them on their way at once. With GELU the rows are first multiplied by the
+ * slope at x, and written; part NULL: no sums. */
+template <class T, int VEC, bool GELU>
+__global__ __launch_bounds__(256, 4) void column_sums_kernel(float *part, T *dy, const T *x,
+                                                             int64_t N, int width)
 {
-    WITH_TYPE(ex->act, T,
-              gelu_bwd_kernel<T><<<grid_of(ex, n, 256), 256, 0, stream_of(ex)>>>(
-                  (T *)dx, (const T *)x, n));
-    return cuda_launched(ex, "gelu_bwd");
-}
-
-/* A block sums 256 columns (32 lanes of VEC) over its share of the rows. */
-template <class T, int VEC>
-__global__ void column_sums_kernel(float *part, const T *dy, int64_t N, int width)
-{
+    constexpr int AHEAD = GELU ? 2 : 4;
     __shared__ float all[8][32 * VEC];
     int lane = threadIdx.x, c = (blockIdx.x * 32 + lane) * VEC;
-    float s[VEC] = {0}, v[VEC];
+    float s[VEC] = {0}, v[AHEAD][VEC], at[GELU ? AHEAD : 1][VEC];
+    int64_t step = 8 * gridDim.y;
 
-    if (c < width)
-        for (int64_t n = blockIdx.y * 8 + threadIdx.y; n < N; n += 8 * gridDim.y) {
-            if (VEC == 8)
-                load8(v, dy + n * width + c);
-            else
-                v[0] = to_float(dy[n * width + c]);
+    for (int64_t n = blockIdx.y * 8 + threadIdx.y; c < width && n < N; n += AHEAD * step) {
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (n + a * step < N) {
+                load_some<T, VEC>(v[a], dy + (n + a * step) * width + c);
+                if constexpr (GELU)
+                    load_some<T, VEC>(at[a], x + (n + a * step) * width + c);
+            }
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            if (n + a * step >= N)
+                continue;
+            if constexpr (GELU) {
+                for (int i = 0; i < VEC; i++)
+                    v[a][i] = to_float(from_float<T>(v[a][i] * gelu_slope<T>(at[a][i])));
+                store_some<T, VEC>(dy + (n + a * step) * width + c, v[a]);
+            }
             for (int i = 0; i < VEC; i++)
-                s[i] += v[i];
+                s[i] += v[a][i];
         }
+    }
+    if (!part)
+        return;
     for (int i = 0; i < VEC; i++)
         all[threadIdx.y][lane * VEC + i] = s[i];
     __syncthreads();
@@ -120,26 +162,47 @@ enum kstatus cuda_add_partials(struct exec *ex, void *grad, const float *part, i
     return cuda_launched(ex, "add_partials");
 }
 
-enum kstatus cuda_column_sums(struct exec *ex, void *db, const void *dy, int64_t N, int width)
+/* db NULL: no sums; x NULL: no GELU. */
+static enum kstatus columns(struct exec *ex, void *db, void *dy, const void *x, int64_t N,
+                            int width)
 {
-    bool vec = width % 8 == 0 && aligned16(dy);
+    bool vec = width % 8 == 0 && aligned16(dy, x);
     unsigned across = (unsigned)ceil_div(width, vec ? 256 : 32);
     unsigned down = (unsigned)(cuda_state(ex)->sms * 4 / across + 1);
     if (down > ceil_div(N, 8))
         down = (unsigned)ceil_div(N, 8);
-    float *part = (float *)cuda_scratch(ex, sizeof(float) * down * width);
+    float *part = NULL;
     dim3 block(32, 8), grid(across, down);
 
-    if (!part)
+    if (N == 0)
+        return K_OK;
+    if (db && !(part = (float *)cuda_scratch(ex, sizeof(float) * down * width)))
         return K_NOMEM;
-    if (vec) {
-        WITH_TYPE(ex->act, T,
-                  column_sums_kernel<T, 8><<<grid, block, 0, stream_of(ex)>>>(part, (const T *)dy,
-                                                                              N, width));
-    } else {
-        WITH_TYPE(ex->act, T,
-                  column_sums_kernel<T, 1><<<grid, block, 0, stream_of(ex)>>>(part, (const T *)dy,
-                                                                              N, width));
-    }
-    return cuda_add_partials(ex, db, part, (int)down, width);
+    WITH_TYPE(ex->act, T, {
+        if (vec && x)
+            column_sums_kernel<T, 8, true><<<grid, block, 0, stream_of(ex)>>>(
+                part, (T *)dy, (const T *)x, N, width);
+        else if (vec)
+            column_sums_kernel<T, 8, false><<<grid, block, 0, stream_of(ex)>>>(
+                part, (T *)dy, NULL, N, width);
+        else if (x)
+            column_sums_kernel<T, 1, true><<<grid, block, 0, stream_of(ex)>>>(
+                part, (T *)dy, (const T *)x, N, width);
+        else
+            column_sums_kernel<T, 1, false><<<grid, block, 0, stream_of(ex)>>>(
+                part, (T *)dy, NULL, N, width);
+    });
+    enum kstatus s = cuda_launched(ex, "columns");
+    return s || !db ? s : cuda_add_partials(ex, db, part, (int)down, width);
+}
+
+enum kstatus cuda_column_sums(struct exec *ex, void *db, const void *dy, int64_t N, int width)
+{
+    return columns(ex, db, (void *)dy, NULL, N, width);
+}
+
+enum kstatus cuda_gelu_bwd(struct exec *ex, void *dx, const void *x, void *db, int64_t N,
+                           int width)
+{
+    return columns(ex, db, dx, x, N, width);
 }

@@ -122,10 +122,12 @@ struct ops {
                                const struct weight *b, int64_t N,
                                enum epilogue epi);
     /* dx[N,in] = dy * W^T, NULL: not wanted; with gelu_aux [N,in] dx is then
-     * multiplied by gelu'(gelu_aux). dx_add: dx += instead. W.grad += , b.grad
-     * += (skipped when w->grad is NULL). */
+     * multiplied by gelu'(gelu_aux), and gelu_b, if given, is the bias [in]
+     * before the GELU: its gradient += the column sums of dx. dx_add: dx +=
+     * instead. W.grad += , b.grad += (skipped when w->grad is NULL). */
     enum kstatus (*linear_bwd)(struct exec *ex, void *dx, const void *gelu_aux,
-                               bool dx_add, const void *dy, const void *x,
+                               const struct weight *gelu_b, bool dx_add,
+                               const void *dy, const void *x,
                                const struct weight *w, const struct weight *b,
                                int64_t N);
 
@@ -136,12 +138,14 @@ struct ops {
                              const struct weight *w, const struct weight *b,
                              enum norm_kind kind, double eps, int64_t N, int C);
     /* dres[N,C] += gradient of sum through the norm (dres already holds what
-     * comes from the residual path; with set, dres = it). sum: as saved. */
+     * comes from the residual path; with set, dres = it). sum: as saved.
+     * below, or NULL: the bias [C] of the layer whose output was delta; its
+     * gradient += the column sums of dres as written. */
     enum kstatus (*norm_bwd)(struct exec *ex, void *dres, bool set,
                              const void *dy, const void *sum, const void *mean,
                              const void *rstd, const struct weight *w,
-                             const struct weight *b, enum norm_kind kind,
-                             int64_t N, int C);
+                             const struct weight *b, const struct weight *below,
+                             enum norm_kind kind, int64_t N, int C);
 
     /* In place on packed qkv [N, (H + 2K) * D] (q heads, then k, then v): QK
      * norm when qw, kw ([D]) are given, with rstd [N, H + K] stat saved and the

@@ -118,8 +118,10 @@ static enum kstatus attention_backward(struct model *m, const struct weight *w,
     char *dqkv = m->scratch.at[S_PACKED];
     void *dO = m->scratch.at[S_WIDE];
 
-    enum kstatus k = ops->linear_bwd(ex, dO, NULL, false, ddelta, a->at[A_O],
-                                     &w[P_O], tensor_bias(m, &w[P_O_B]), N);
+    /* at size 1 the norm above sums the bias gradient */
+    enum kstatus k = ops->linear_bwd(
+        ex, dO, NULL, NULL, false, ddelta, a->at[A_O], &w[P_O],
+        s->tensor > 1 ? tensor_bias(m, &w[P_O_B]) : NULL, N);
     if (k != K_OK)
         return k;
     struct attn_args args = attention_args(m, a, t);
@@ -134,7 +136,7 @@ static enum kstatus attention_backward(struct model *m, const struct weight *w,
                         weight_or_null(&w[P_KNORM]), t->positions,
                         m->inv_freq, N, s->H, s->K, s->D);
     if (k == K_OK)
-        k = ops->linear_bwd(ex, dy1, NULL, false, dqkv, a->at[A_Y1],
+        k = ops->linear_bwd(ex, dy1, NULL, NULL, false, dqkv, a->at[A_Y1],
                             &w[P_QKV], weight_or_null(&w[P_QKV_B]), N);
     return k;
 }
@@ -206,6 +208,22 @@ enum kstatus block_recompute(struct model *m, int layer, const struct acts *a,
     return k;
 }
 
+static bool in_one_chunk(const struct model *m, int layer)
+{
+    for (int i = 0; i < m->chunks_n; i++)
+        if (layer > m->chunks[i].first &&
+            layer < m->chunks[i].first + m->chunks[i].n)
+            return true;
+    return layer == m->s->L && !m->s->no_head;
+}
+
+const struct weight *bias_below(const struct model *m, int layer)
+{
+    return m->s->tensor <= 1 && in_one_chunk(m, layer)
+               ? weight_or_null(&m->weights.layer[layer - 1][P_DOWN_B])
+               : NULL;
+}
+
 enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
                             const struct attend *t)
 {
@@ -214,16 +232,19 @@ enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
     const struct ops *ops = m->ex->ops;
     int64_t N = (int64_t)t->B * t->T, own = tensor_tokens(m, N);
     void *dres = m->scratch.at[S_DRES], *dy = m->scratch.at[S_DELTA], *all;
+    const struct weight *down_b =
+        bias_below(m, layer + 1) ? NULL : tensor_bias(m, &w[P_DOWN_B]);
+    const struct weight *o_b = s->tensor > 1 ? NULL : weight_or_null(&w[P_O_B]);
 
     enum kstatus k = tensor_whole(m, dres, N, &all);
     if (k == K_OK)
-        k = ffn_table[s->act].backward(m, w, a, all, dy, N);
+        k = ffn_table[s->act].backward(m, w, down_b, a, all, dy, N);
     if (k == K_OK)
         k = tensor_scatter(m, dy, N);
     if (k == K_OK)
         k = ops->norm_bwd(m->ex, dres, false, tensor_own(m, dy, N),
                           a->at[A_SUM2], a->at[A_MEAN2], a->at[A_RSTD2],
-                          &w[P_NORM2], weight_or_null(&w[P_NORM2_B]),
+                          &w[P_NORM2], weight_or_null(&w[P_NORM2_B]), o_b,
                           norm_of(s), own, s->C);
     if (k == K_OK)
         k = tensor_whole(m, dres, N, &all);
@@ -235,6 +256,6 @@ enum kstatus block_backward(struct model *m, int layer, const struct acts *a,
         k = ops->norm_bwd(m->ex, dres, false, tensor_own(m, dy, N),
                           a->at[A_SUM1], a->at[A_MEAN1], a->at[A_RSTD1],
                           &w[P_NORM1], weight_or_null(&w[P_NORM1_B]),
-                          norm_of(s), own, s->C);
+                          bias_below(m, layer), norm_of(s), own, s->C);
     return k;
 }

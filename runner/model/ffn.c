@@ -16,17 +16,18 @@ static enum kstatus gelu_forward(struct model *m, const struct weight *w,
 }
 
 static enum kstatus gelu_backward(struct model *m, const struct weight *w,
+                                  const struct weight *last_b,
                                   const struct acts *a, const void *ddelta,
                                   void *dy2, int64_t N)
 {
     struct exec *ex = m->ex;
     void *dup = m->scratch.at[S_WIDE];
     enum kstatus k = ex->ops->linear_bwd(
-        ex, dup, a->at[A_UP], false, ddelta, a->at[A_ACT], &w[P_DOWN],
-        tensor_bias(m, &w[P_DOWN_B]), N);
+        ex, dup, a->at[A_UP], weight_or_null(&w[P_UP_B]), false, ddelta,
+        a->at[A_ACT], &w[P_DOWN], last_b, N);
     if (k == K_OK)
-        k = ex->ops->linear_bwd(ex, dy2, NULL, false, dup, a->at[A_Y2],
-                                &w[P_UP], weight_or_null(&w[P_UP_B]), N);
+        k = ex->ops->linear_bwd(ex, dy2, NULL, NULL, false, dup, a->at[A_Y2],
+                                &w[P_UP], NULL, N);
     return k;
 }
 
@@ -62,18 +63,19 @@ static enum kstatus swiglu_forward(struct model *m, const struct weight *w,
 }
 
 static enum kstatus swiglu_backward(struct model *m, const struct weight *w,
+                                    const struct weight *last_b,
                                     const struct acts *a, const void *ddelta,
                                     void *dy2, int64_t N)
 {
     struct exec *ex = m->ex;
     void *dact = m->scratch.at[S_WIDE], *dup = m->scratch.at[S_PACKED];
     enum kstatus k = ex->ops->linear_bwd(
-        ex, dact, NULL, false, ddelta, a->at[A_ACT], &w[P_DOWN],
-        tensor_bias(m, &w[P_DOWN_B]), N);
+        ex, dact, NULL, NULL, false, ddelta, a->at[A_ACT], &w[P_DOWN], last_b,
+        N);
     if (k == K_OK)
         k = ex->ops->swiglu_bwd(ex, dup, dact, a->at[A_UP], N, m->s->F);
     if (k == K_OK)
-        k = ex->ops->linear_bwd(ex, dy2, NULL, false, dup, a->at[A_Y2],
+        k = ex->ops->linear_bwd(ex, dy2, NULL, NULL, false, dup, a->at[A_Y2],
                                 &w[P_UP], weight_or_null(&w[P_UP_B]), N);
     return k;
 }

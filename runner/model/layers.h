@@ -75,10 +75,11 @@ struct ffn {
     /* delta = block(y2), NULL: not wanted; fills A_UP, A_ACT */
     enum kstatus (*forward)(struct model *m, const struct weight *w,
                             const struct acts *a, void *delta, int64_t N);
-    /* dy2 = gradient of y2 from ddelta */
+    /* dy2 = gradient of y2 from ddelta; last_b: the last bias, whose gradient
+     * is ddelta's sum over tokens, NULL: summed elsewhere */
     enum kstatus (*backward)(struct model *m, const struct weight *w,
-                             const struct acts *a, const void *ddelta,
-                             void *dy2, int64_t N);
+                             const struct weight *last_b, const struct acts *a,
+                             const void *ddelta, void *dy2, int64_t N);
     /* A_ACT again from A_UP */
     enum kstatus (*recompute)(struct model *m, const struct acts *a,
                               int64_t N);
@@ -104,6 +105,10 @@ enum kstatus tensor_sums(struct model *m, int bucket);
 
 /* NULL when this shape has no such weight. */
 const struct weight *weight_or_null(const struct weight *w);
+/* The last bias of the layer before this one (L: before the final norm), if the
+ * norm between them sums its gradient, which is that of the norm's input: with
+ * all tokens here, and both layers in one chunk. */
+const struct weight *bias_below(const struct model *m, int layer);
 const struct weight *model_head(const struct model *m);
 void acts_carve(const struct shape *s, int64_t N, enum dtype act,
                 enum dtype stat, enum keep keep, bool kept,

@@ -451,8 +451,9 @@ static enum kstatus head_backward(struct model *m, struct slot *slot,
         k = ex->ops->norm_bwd(
             ex, m->scratch.at[S_DRES], true, tensor_own(m, dy, N), slot->sumf,
             slot->meanf, slot->rstdf, &m->weights.top[P_NORMF],
-            weight_or_null(&m->weights.top[P_NORMF_B]), norm_of(m->s),
-            tensor_tokens(m, N), m->s->C);
+            weight_or_null(&m->weights.top[P_NORMF_B]),
+            bias_below(m, m->s->L), norm_of(m->s), tensor_tokens(m, N),
+            m->s->C);
     return k;
 }
 

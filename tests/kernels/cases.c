@@ -40,10 +40,11 @@ static void linear_case(struct lab *lab, const struct dims *d)
         dx = lab_in(lab, N * in, 0.1, &unused);
     }
     LAB_RUN(lab, "linear_bwd", 2 * flop, 0,
-            OPS->linear_bwd(EX, dx, NULL, add, dy, x, &w, bias, N));
+            OPS->linear_bwd(EX, dx, NULL, NULL, add, dy, x, &w, bias, N));
     if (lab->bench)
         LAB_RUN(lab, bias ? "dw+db" : "dw", flop, 0,
-                OPS->linear_bwd(EX, NULL, NULL, false, dy, x, &w, bias, N));
+                OPS->linear_bwd(EX, NULL, NULL, NULL, false, dy, x, &w, bias,
+                                N));
     if (add)
         lab_got(lab, "dx", dx, N * in, lab->ex.act);
     else
@@ -82,9 +83,9 @@ static void mlp_case(struct lab *lab, const struct dims *d)
     void *dfc = lab_out(lab, N * F, lab->ex.act);
     void *dx = lab_out(lab, N * C, lab->ex.act);
     LAB_RUN(lab, "proj_bwd+dgelu", 2 * flop, 0,
-            OPS->linear_bwd(EX, dfc, aux, false, dy, g, &pr, &pb, N));
+            OPS->linear_bwd(EX, dfc, aux, &fb, false, dy, g, &pr, &pb, N));
     LAB_RUN(lab, "fc_bwd", 2 * flop, 0,
-            OPS->linear_bwd(EX, dx, NULL, false, dfc, x, &fc, &fb, N));
+            OPS->linear_bwd(EX, dx, NULL, NULL, false, dfc, x, &fc, NULL, N));
     lab_grad(lab, "dx", dx, N * C, wx);
     lab_wgrad(lab, "dfc", &fc, w1);
     lab_wgrad(lab, "dfb", &fb, wb1);
@@ -92,17 +93,19 @@ static void mlp_case(struct lab *lab, const struct dims *d)
     lab_wgrad(lab, "dpb", &pb, wb2);
 }
 
-/* variant bits: 1 RMS, 2 no delta, 4 no bias, 8 add to dres */
+/* variant bits: 1 RMS, 2 no delta, 4 no bias, 8 add to dres, 16 the bias of
+ * what delta comes from */
 static void norm_case(struct lab *lab, const struct dims *d)
 {
     int64_t n = (int64_t)d->N * d->C;
-    int wr, wd, ww, wb, unused;
+    int wr, wd, ww, wb, wl, unused;
     bool rms = d->variant & 1, add = d->variant & 8;
     enum norm_kind kind = rms ? NORM_RMS : NORM_LAYER;
     void *res = lab_in(lab, n, 1, &wr), *delta = lab_in(lab, n, 0.5, &wd);
     struct weight w = lab_weight(lab, d->C, 1, false, 0, &ww);
     struct weight b = lab_weight(lab, d->C, 1, false, 0.5, &wb);
     const struct weight *bias = d->variant & 4 || rms ? NULL : &b;
+    struct weight below = lab_weight(lab, d->C, 1, false, 0.5, &wl);
     void *y = lab_out(lab, n, lab->ex.act), *sum = res;
     void *mean = lab_out(lab, d->N, lab->ex.stat);
     void *rstd = lab_out(lab, d->N, lab->ex.stat);
@@ -121,8 +124,8 @@ static void norm_case(struct lab *lab, const struct dims *d)
     void *dres = add ? lab_in(lab, n, 0.5, &unused)
                      : lab_out(lab, n, lab->ex.act);
     LAB_RUN(lab, "norm_bwd", 0, ES(lab) * n * (add ? 4 : 3),
-            OPS->norm_bwd(EX, dres, !add, dy, sum, mean, rstd, &w, bias, kind,
-                          d->N, d->C));
+            OPS->norm_bwd(EX, dres, !add, dy, sum, mean, rstd, &w, bias,
+                          d->variant & 16 ? &below : NULL, kind, d->N, d->C));
     if (add)
         lab_got(lab, "dres", dres, n, lab->ex.act);
     else
@@ -130,6 +133,8 @@ static void norm_case(struct lab *lab, const struct dims *d)
     lab_wgrad(lab, "dw", &w, ww);
     if (bias)
         lab_wgrad(lab, "db", bias, wb);
+    if (d->variant & 16)
+        lab_wgrad(lab, "below", &below, ~wl);
 }
 
 /* variant bits: 1 norm, 2 rope */
@@ -533,7 +538,9 @@ static const struct dims mlp_shapes[] = {
     {.N = 96, .C = 64, .F = 256}, {.N = 96, .C = 64, .F = 256, .variant = 1},
     {.N = 33, .C = 27, .F = 51}, {0}};
 static const struct dims norm_shapes[] = {
-    {.N = 33, .C = 7}, {.N = 33, .C = 129, .variant = 1},
+    {.N = 33, .C = 7}, {.N = 33, .C = 7, .variant = 16},
+    {.N = 33, .C = 129, .variant = 1}, {.N = 410, .C = 768, .variant = 24},
+    {.N = 70, .C = 256, .variant = 16}, {.N = 300, .C = 4096, .variant = 25},
     {.N = 300, .C = 768, .variant = 2}, {.N = 70, .C = 256, .variant = 9},
     {.N = 70, .C = 256, .variant = 8}, {.N = 5, .C = 4096, .variant = 1},
     {.N = 1, .C = 64, .variant = 4}, {.N = 520, .C = 1600, .variant = 8}, {0}};
@@ -574,7 +581,13 @@ static const struct dims head_shapes[] = {
     {.N = 33, .C = 32, .V = 96, .Vp = 96, .variant = 5},
     {.N = 40, .C = 24, .V = 61, .Vp = 64, .variant = 8},
     {.N = 200, .C = 64, .V = 1000, .Vp = 1024, .variant = 11},
-    {.N = 50, .C = 32, .V = 30, .Vp = 64, .variant = 10}, {0}};
+    {.N = 50, .C = 32, .V = 30, .Vp = 64, .variant = 10},
+    /* rows of two, four and eight blocks, and longer */
+    {.N = 3, .C = 8, .V = 20001, .Vp = 20008},
+    {.N = 5, .C = 8, .V = 50257, .Vp = 50304, .variant = 1},
+    {.N = 3, .C = 8, .V = 60001, .Vp = 60032},
+    {.N = 4, .C = 8, .V = 128200, .Vp = 128256, .variant = 3},
+    {.N = 2, .C = 8, .V = 131077, .Vp = 131080, .variant = 4}, {0}};
 static const struct dims adamw_shapes[] = {
     {.N = 30, .C = 7}, {.N = 1000, .C = 133}, {0}};
 static const struct dims fill_shapes[] = {{.N = 77, .C = 13}, {0}};
@@ -593,7 +606,10 @@ static const struct dims mlp_bench[] = {
     {.N = 16384, .C = 1600, .F = 6400, .variant = 1},
     {.N = 8192, .C = 4096, .F = 16384, .variant = 1}, {0}};
 static const struct dims norm_bench[] = {
-    {.N = 65536, .C = 768, .variant = 8}, {.N = 32768, .C = 1600, .variant = 8},
+    {.N = 65536, .C = 768, .variant = 8}, {.N = 65536, .C = 768, .variant = 24},
+    {.N = 32768, .C = 1600, .variant = 8},
+    {.N = 32768, .C = 1600, .variant = 24},
+    {.N = 32768, .C = 2048, .variant = 9},
     {.N = 32768, .C = 4096, .variant = 9}, {0}};
 static const struct dims qk_bench[] = {
     {.N = 32768, .H = 32, .K = 8, .D = 128, .variant = 2},

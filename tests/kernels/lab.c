@@ -263,7 +263,7 @@ void lab_wgrad(struct lab *lab, const char *name, const struct weight *w,
     if (lab->bench)
         return;
     double *x = get(lab, w->grad, n, lab->ex.grad);
-    double *from = start(at, n, lab->ex.grad);
+    double *from = start(at < 0 ? ~at : at, n, lab->ex.grad);
     for (int64_t i = 0; i < n; i++)
         x[i] -= from[i];
     free(from);

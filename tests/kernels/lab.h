@@ -64,7 +64,8 @@ void *lab_fwd(struct lab *lab, const char *name, const void *y, int64_t n);
 /* A result: recorded for comparison. */
 void lab_got(struct lab *lab, const char *name, const void *x, int64_t n,
              enum dtype dtype);
-/* A gradient, written, of input `at`; or added to w.grad. */
+/* A gradient, written, of input `at`; or added to w.grad. ~at: of an input that
+ * the case's forward does not use, so that differences say nothing. */
 void lab_grad(struct lab *lab, const char *name, const void *dx, int64_t n,
               int at);
 void lab_wgrad(struct lab *lab, const char *name, const struct weight *w,

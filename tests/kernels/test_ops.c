@@ -241,7 +241,7 @@ int main(int argc, char **argv)
     lab_open(&a, dev, opt.dtype, opt.grad16 ? DT_BF16 : DT_F32,
              opt.bench && opt.cuda ? 3 * gib : gib / 4, opt.bench, !opt.quick);
     if (!opt.bench)
-        lab_open(&b, cpu, DT_F64, DT_F64, gib / 4, false, true);
+        lab_open(&b, cpu, DT_F64, DT_F64, gib / 2, false, true);
     for (int i = 0; i < op_rows_n; i++) {
         if (opt.op && strcmp(opt.op, op_rows[i].name))
             continue;
