@@ -1,5 +1,6 @@
 /* cuda_head - the rows of head and cross-entropy: a block a row, logits become
- * their gradient in place. See cuda_head_loss.c for the chunks around it.
+ * their gradient in place. See cuda_head_loss.c for the chunks around it, and
+ * cuda_head_cluster.cu for what newer cards do with 16 bits.
  *
  * A row is read once and kept in shared memory for the second pass; one that
  * does not fit is read again, out of L2 as long as few blocks are under way,
@@ -204,6 +205,7 @@ __global__ void head_sums_kernel(double *sums, const double *row, int rows)
     int k = threadIdx.x % 4, lane = threadIdx.x / 4;
     double s = 0;
 
+#pragma unroll 8
     for (int r = lane; r < rows; r += 64)
         s += row[r * 4 + k];
     all[lane][k] = s;
@@ -238,6 +240,10 @@ enum kstatus cuda_head_rows(struct exec *ex, void *logits, double *row, const in
 {
     bool vec = Vp % 8 == 0 && aligned16(logits);
     bool keep = (size_t)Vp * dtype_bytes(ex->act) <= KEEP_BYTES;
+    enum kstatus s = cuda_head_rows_cluster(ex, logits, row, labels, mask, scale, z, rows, V, Vp,
+                                            grad);
+    if (s != K_UNSUPPORTED)
+        return s;
     WITH_TYPE(ex->act, T, {
         if (vec && keep)
             head_launch<T, 8, true>(ex, (T *)logits, row, labels, mask, scale, z, rows, V, Vp,

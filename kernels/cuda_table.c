@@ -62,6 +62,11 @@ static enum kstatus cuda_open(struct exec *ex)
                                            cudaDevAttrMultiProcessorCount,
                                            ex->device->index));
     if (!s)
+        s = cuda_status(ex, "cudaDeviceGetAttribute",
+                        cudaDeviceGetAttribute(
+                            &state->major, cudaDevAttrComputeCapabilityMajor,
+                            ex->device->index));
+    if (!s)
         s = cuda_products_open(ex);
     if (s)
         cuda_close(ex);

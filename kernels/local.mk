@@ -45,7 +45,8 @@ libkb_cuda_a_SOURCES = kernels/cuda.h kernels/cuda_device.cuh \
 	kernels/cuda_head_loss.c kernels/cuda_rows.cu kernels/cuda_norm.cu \
 	kernels/cuda_qk.cu kernels/cuda_attention.cu kernels/cuda_attention.cuh \
 	kernels/cuda_flash.cu kernels/cuda_swiglu.cu \
-	kernels/cuda_embed.cu kernels/cuda_head.cu kernels/cuda_update.cu \
+	kernels/cuda_embed.cu kernels/cuda_head.cu \
+	kernels/cuda_head_cluster.cu kernels/cuda_update.cu \
 	kernels/cuda_fill.cu
 libkb_cuda_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 KERNELS_CUDA_LIBS = $(CUDA_FORCE) \
