@@ -1,45 +1,15 @@
 /* cuda_product - matrix products by cuBLASLt. Descriptors and algorithms are
  * made once a shape. cuBLASLt thinks in columns: a row-major product C = A B is
- * asked for as C' = B' A'.
- *
- * Algorithms: what tuned.h was given for the shape; else in deterministic mode
- * the heuristic's first; else the quickest of the first few, timed at the first
- * use of the shape. A product that adds is
- * timed into scratch, or, where there is no room, in place: what it adds to is
- * kept on the host meanwhile.
+ * asked for as C' = B' A'. Which algorithm: what tuned.h was given for the
+ * shape, else what cuda_choose.c finds.
  */
-#include "kernels/cuda.h"
+#include "kernels/cuda_product.h"
 #include "kernels/tuned.h"
 
 #include <assert.h>
-#include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TRIES 8
-#define BUCKETS 64
-
-struct entry {
-    struct entry *next;
-    struct product_key key;
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algo;
-    size_t ws_bytes;
-    float ms;    /* 0: not timed */
-    bool usable;
-};
-
-struct cuda_products {
-    cublasLtHandle_t lt;
-    cublasLtMatmulPreference_t pref;
-    struct entry *table[BUCKETS];
-    cudaEvent_t from, to;
-    struct tuned *known;
-    int known_n, refused;
-    bool untimed;
-};
 
 static enum kstatus lt_status(const struct exec *ex, const char *what,
                               cublasStatus_t s)
@@ -76,7 +46,9 @@ enum kstatus cuda_products_open(struct exec *ex)
     if ((s = cuda_status(ex, "cudaEventCreate", cudaEventCreate(&p->from))) ||
         (s = cuda_status(ex, "cudaEventCreate", cudaEventCreate(&p->to))))
         return s;
-    return K_OK;
+    for (int i = 0; i <= PRODUCT_OFFERS && !s; i++)
+        s = cuda_status(ex, "cudaEventCreate", cudaEventCreate(&p->turn[i]));
+    return s;
 }
 
 static void entry_free(struct entry *e)
@@ -119,6 +91,9 @@ void cuda_products_close(struct exec *ex)
         cudaEventDestroy(p->from);
     if (p->to)
         cudaEventDestroy(p->to);
+    for (int i = 0; i <= PRODUCT_OFFERS; i++)
+        if (p->turn[i])
+            cudaEventDestroy(p->turn[i]);
     free(p);
 }
 
@@ -231,100 +206,15 @@ static enum kstatus describe(struct exec *ex, struct entry *e,
     return K_OK;
 }
 
-static cublasStatus_t launch(struct exec *ex, struct entry *e,
-                             const struct product *p, void *out,
-                             const cublasLtMatmulAlgo_t *algo, size_t ws)
+cublasStatus_t cuda_product_launch(struct exec *ex, struct entry *e,
+                                   const struct product *p, void *out,
+                                   const cublasLtMatmulAlgo_t *algo, size_t ws)
 {
     const float alpha = 1, beta = p->add ? 1 : 0;
 
     return cublasLtMatmul(cuda_state(ex)->products->lt, e->desc, &alpha, p->B,
                           e->a, p->A, e->b, &beta, p->C, e->c, out, e->c, algo,
                           ex->ws, ws, (cudaStream_t)ex->stream);
-}
-
-/* Time of one algorithm in ms; huge when it does not run. */
-static float time_one(struct exec *ex, struct entry *e,
-                      const struct product *p, void *out,
-                      const cublasLtMatmulHeuristicResult_t *r)
-{
-    struct cuda_products *t = cuda_state(ex)->products;
-    float best = 1e30f;
-
-    for (int i = 0; i < 4; i++) {
-        float ms = 1e30f;
-        cudaEventRecord(t->from, (cudaStream_t)ex->stream);
-        if (launch(ex, e, p, out, &r->algo, r->workspaceSize))
-            return 1e30f;
-        cudaEventRecord(t->to, (cudaStream_t)ex->stream);
-        if (cudaEventSynchronize(t->to) ||
-            cudaEventElapsedTime(&ms, t->from, t->to))
-            return 1e30f;
-        if (i && ms < best)
-            best = ms;
-    }
-    return best;
-}
-
-static void set_alignment(cublasLtMatmulPreference_t pref, uint32_t align)
-{
-    static const cublasLtMatmulPreferenceAttributes_t attributes[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-    };
-
-    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        cublasLtMatmulPreferenceSetAttribute(pref, attributes[i], &align,
-                                             sizeof align);
-}
-
-/* The quickest of r; -1 when none runs. */
-static int quickest(struct exec *ex, struct entry *e, const struct product *p,
-                    void *out, const cublasLtMatmulHeuristicResult_t *r, int n)
-{
-    float best = 1e30f;
-    int pick = -1;
-
-    for (int i = 0; i < n; i++) {
-        if (r[i].state || r[i].workspaceSize > CUDA_LT_BYTES)
-            continue;
-        float ms = time_one(ex, e, p, out, &r[i]);
-        if (ms < best * 0.99f) {
-            best = ms;
-            pick = i;
-        }
-    }
-    e->ms = pick < 0 ? 0 : best;
-    return pick;
-}
-
-static int timed_choice(struct exec *ex, struct entry *e,
-                        const struct product *p,
-                        const cublasLtMatmulHeuristicResult_t *r, int n)
-{
-    size_t bytes = (size_t)(p->M * p->ldc) * dtype_bytes(p->out);
-    char *room;
-    void *kept;
-    int pick = -1;
-
-    if (!p->add)
-        return quickest(ex, e, p, p->C, r, n);
-    room = cuda_scratch(ex, p->scratch_used + bytes);
-    if (room)
-        return quickest(ex, e, p, room + p->scratch_used, r, n);
-    if (!(kept = malloc(bytes)))
-        return -1;
-    if (cudaStreamSynchronize((cudaStream_t)ex->stream) == cudaSuccess &&
-        cudaMemcpy(kept, p->C, bytes, cudaMemcpyDeviceToHost) == cudaSuccess) {
-        pick = quickest(ex, e, p, p->C, r, n);
-        if (cudaStreamSynchronize((cudaStream_t)ex->stream) != cudaSuccess ||
-            cudaMemcpy(p->C, kept, bytes, cudaMemcpyHostToDevice) !=
-                cudaSuccess)
-            pick = -1; /* the device failed; the next call says so */
-    }
-    free(kept);
-    return pick;
 }
 
 /* The algorithm that was handed in, if the library takes it for this. */
@@ -353,30 +243,6 @@ static bool take_known(struct exec *ex, struct entry *e)
     return true;
 }
 
-static void choose(struct exec *ex, struct entry *e, const struct product *p)
-{
-    struct cuda_products *t = cuda_state(ex)->products;
-    cublasLtMatmulHeuristicResult_t r[TRIES];
-    int n = 0, pick = -1;
-
-    if (take_known(ex, e))
-        return;
-    set_alignment(t->pref, (uint32_t)e->key.aligned);
-    if (cublasLtMatmulAlgoGetHeuristic(t->lt, e->desc, e->a, e->b, e->c, e->c,
-                                       t->pref, TRIES, r, &n))
-        return;
-    if (!ex->deterministic && !t->untimed && n > 1)
-        pick = timed_choice(ex, e, p, r, n);
-    for (int i = 0; i < n && pick < 0; i++)
-        if (!r[i].state && r[i].workspaceSize <= CUDA_LT_BYTES)
-            pick = i;
-    if (pick < 0)
-        return;
-    e->algo = r[pick].algo;
-    e->ws_bytes = r[pick].workspaceSize;
-    e->usable = true;
-}
-
 static struct entry *find(struct exec *ex, const struct product *p,
                           enum kstatus *ret)
 {
@@ -394,8 +260,8 @@ static struct entry *find(struct exec *ex, const struct product *p,
     }
     e->key = key;
     *ret = describe(ex, e, p);
-    if (*ret == K_OK)
-        choose(ex, e, p);
+    if (*ret == K_OK && !take_known(ex, e))
+        cuda_product_choose(ex, e, p);
     e->next = *head;
     *head = e;
     return e;
@@ -417,7 +283,8 @@ enum kstatus cuda_product(struct exec *ex, const struct product *p)
         return K_UNSUPPORTED;
     set_pointers(e, p);
     return lt_status(ex, "cublasLtMatmul",
-                     launch(ex, e, p, p->C, &e->algo, e->ws_bytes));
+                     cuda_product_launch(ex, e, p, p->C, &e->algo,
+                                         e->ws_bytes));
 }
 
 float cuda_product_ms(struct exec *ex, const struct product *p)

@@ -41,7 +41,8 @@ EXTRA_DIST += kernels/cuda.m4 kernels/cuda.h kernels/cuda_device.cuh
 if HAVE_CUDA
 EXTRA_LIBRARIES += libkb_cuda.a
 libkb_cuda_a_SOURCES = kernels/cuda.h kernels/cuda_device.cuh \
-	kernels/device_cuda.c kernels/cuda_table.c kernels/cuda_product.c kernels/cuda_linear.c \
+	kernels/device_cuda.c kernels/cuda_table.c kernels/cuda_product.c \
+	kernels/cuda_product.h kernels/cuda_choose.c kernels/cuda_linear.c \
 	kernels/cuda_head_loss.c kernels/cuda_rows.cu kernels/cuda_norm.cu \
 	kernels/cuda_qk.cu kernels/cuda_attention.cu kernels/cuda_attention.cuh \
 	kernels/cuda_flash.cu kernels/cuda_swiglu.cu \
