@@ -232,7 +232,7 @@ __global__ __launch_bounds__(THREADS, NV > 8 ? 2 : 4) void head_cluster_kernel(s
                 if (v[i] == all.m)
                     at = ((k * CS + rank) * THREADS + threadIdx.x) * 8 + i;
         }
-        atomicMin(cluster.map_shared_rank(&first_at, 0), at);
+        atomicMin(CS > 1 ? cluster.map_shared_rank(&first_at, 0) : &first_at, at);
     }
     /* Other blocks' shared memory is read and written no more. */
     arrive<CS>(cluster);

@@ -168,9 +168,12 @@ static enum kstatus columns(struct exec *ex, void *db, void *dy, const void *x, 
 {
     bool vec = width % 8 == 0 && aligned16(dy, x);
     unsigned across = (unsigned)ceil_div(width, vec ? 256 : 32);
-    unsigned down = (unsigned)(cuda_state(ex)->sms * 4 / across + 1);
+    /* four blocks a multiprocessor run at once: no more, or they wait */
+    unsigned down = (unsigned)(cuda_state(ex)->sms * 4) / across;
     if (down > ceil_div(N, 8))
         down = (unsigned)ceil_div(N, 8);
+    if (down < 1)
+        down = 1;
     float *part = NULL;
     dim3 block(32, 8), grid(across, down);
 
