@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/base/clock.h"
 #include "runner/base/file.h"
 #include "runner/base/json.h"
 #include "runner/base/log.h"
@@ -188,10 +189,23 @@ static int data_begin(struct train *t, const json_t *state, struct err *err)
     return t->valid ? 0 : -1;
 }
 
+static int64_t views_bytes(const struct view *views, int n)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t count = 1;
+        for (int d = 0; d < views[i].dims; d++)
+            count *= views[i].extent[d];
+        sum += count * (int64_t)dtype_bytes(views[i].dtype);
+    }
+    return sum;
+}
+
 static int views_load(struct train *t, int64_t want, char name[64],
                       json_t **ret_state, struct err *err)
 {
     int64_t step;
+    double from = clock_mono_s();
     int n = optim_views(t->optim, false, NULL, 0);
     struct view *views = calloc((size_t)n + 1, sizeof *views);
     if (!views)
@@ -200,6 +214,11 @@ static int views_load(struct train *t, int64_t want, char name[64],
     int rc = ckpt_load(t->comm, t->plan.run_dir, t->options.attempt, want,
                        views, n, t->device, on_reject, t, &step, name,
                        ret_state, err);
+    double took = clock_mono_s() - from;
+    double gb = (double)views_bytes(views, n) / 1e9;
+    if (rc == 0 && t->place.rank == 0)
+        log_info("loaded and verified %.3f GB of this rank in %.2f s: %.2f "
+                 "GB/s", gb, took, gb / took);
     free(views);
     return rc;
 }
