@@ -62,11 +62,11 @@ static const struct row {
      "{\"gpus\":[{\"pci\":\"a\"}],\"seconds\":20}",
      {"\"line\":\"memory 3.00\"", "\"kind\":\"end\""}, "reduce", 0, 5},
     {"one hangs: it is said, and the other goes on",
-     "{\"gpus\":[{\"pci\":\"a\"},{\"pci\":\"b\"}],\"seconds\":2,"
+     "{\"gpus\":[{\"pci\":\"a\"},{\"pci\":\"b\"}],\"seconds\":1,"
      "\"corrupt\":\"hang-memory\"}",
-     {"\"at\":\"memory 0.30\",\"gpu\":1,\"kind\":\"hung\"",
-      "\"gpu\":0,\"line\":\"memory 0.30\"", "\"kind\":\"end\""},
-     "crashed", 1.5, 6},
+     {"\"at\":\"memory 0.15\",\"gpu\":1,\"kind\":\"hung\"",
+      "\"gpu\":0,\"line\":\"memory 0.15\"", "\"kind\":\"end\""},
+     "crashed", 0.5, 6},
     {"one crashes", "{\"gpus\":[{\"pci\":\"a\"},{\"pci\":\"b\"},"
      "{\"pci\":\"c\"}],\"seconds\":20,\"corrupt\":\"crash-host\"}",
      {"\"at\":\"host\",\"gpu\":1,\"how\":\"signal 11\"", "\"of\":\"a  c\"",
@@ -97,9 +97,9 @@ static const struct row {
      "\"seconds\":20,\"corrupt\":\"half-memory\"}",
      {"\"kind\":\"end\""}, "{\"kind\"{", 0, 6},
     {"the peers hang", "{\"gpus\":[{\"pci\":\"a\"},{\"pci\":\"b\"}],"
-     "\"seconds\":3,\"corrupt\":\"peers-hang\"}",
+     "\"seconds\":1,\"corrupt\":\"peers-hang\"}",
      {"\"at\":\"peers\",\"kind\":\"hung\"", "\"kind\":\"late\"",
-      "\"kind\":\"end\""}, NULL, 2.5, 6},
+      "\"kind\":\"end\""}, NULL, 0.5, 6},
     {"with another node", "{\"gpus\":[{\"pci\":\"a\"},{\"pci\":\"b\"}],"
      "\"seconds\":20,\"pair\":{\"node\":1,\"address\":\"node3\","
      "\"port\":4711,\"secret\":\"00\"}}",
