@@ -66,6 +66,7 @@ struct active_gpu {
     char who[96];   /* subject of findings: its UUID */
     char name[96];  /* model */
     char pci[32];
+    double power; /* its power limit by the default, at most 1 */
 };
 
 struct active {

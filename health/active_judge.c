@@ -235,7 +235,8 @@ static void judge_figure(const struct judge *j, int gpu,
     snprintf(subject, sizeof subject, "gpu %d", j->active->gpu[gpu].index);
     findings_figure(j->findings, gpu_figure_names[figure], subject, unit, v);
     if (low <= 0)
-        low = gpu_model_floor(gpu_model_find(name), figure);
+        low = gpu_model_floor(gpu_model_find(name), figure) *
+              (figure <= GPU_FIGURE_FP32 ? j->active->gpu[gpu].power : 1);
     if (v < low)
         findings_add(j->findings, slows[figure].code, who(j, gpu),
                      "%s %.4g %s, at least %.4g expected of %s",

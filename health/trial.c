@@ -58,6 +58,14 @@ static const char *why_not(const struct look *look, const struct gpu *gpu,
     return NULL;
 }
 
+/* 1 where it is not known. */
+static double power_share(const struct gpu *gpu)
+{
+    int64_t limit = gpu->value[GPU_POWER_LIMIT_MW];
+    int64_t usual = gpu->value[GPU_POWER_DEFAULT_MW];
+    return limit > 0 && limit < usual ? (double)limit / (double)usual : 1;
+}
+
 void trial_choose(const struct look *look, struct findings *findings,
                   const struct gpus *gpus, struct active *ret)
 {
@@ -74,6 +82,7 @@ void trial_choose(const struct look *look, struct findings *findings,
         to->index = i;
         str_copy(to->name, sizeof to->name, gpu->name);
         str_copy(to->pci, sizeof to->pci, gpu->pci);
+        to->power = power_share(gpu);
         if (*gpu->uuid)
             str_copy(to->who, sizeof to->who, gpu->uuid);
         else

@@ -198,12 +198,14 @@ static const struct row {
 };
 
 static struct active active;
+static double power = 1; /* of the limit that the GPUs have */
 
 static void set_gpus(int n, const char *name)
 {
     active = (struct active){.gpu_n = n};
     for (int i = 0; i < n; i++) {
         active.gpu[i].index = i;
+        active.gpu[i].power = power;
         snprintf(active.gpu[i].who, sizeof active.gpu[i].who, "u%d", i);
         str_copy(active.gpu[i].name, sizeof active.gpu[i].name, name);
         snprintf(active.gpu[i].pci, sizeof active.gpu[i].pci, "0:%d:0.0", i);
@@ -273,6 +275,14 @@ int main(void)
     found = figures = SBUF_INIT;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_row(&rows[i]);
+    power = 0.5;
+    check_row(&(struct row){"at half the power half the products are enough",
+                            1, "\"type\":\"bf16\"",
+                            "{\"kind\":\"product\",\"gpu\":0,\"type\":\"bf16\","
+                            "\"wrong\":0,\"differ\":0,\"runs\":9,"
+                            "\"bits\":\"aa\",\"tflops\":400}",
+                            NULL, ""});
+    power = 1;
     check_row(&rows[0]);
     ok(strstr(figures.data, "(gpu 3 bf16 780)"), "figures are told");
     ok(strstr(figures.data, "[cuda ordinal of gpu 2: 0]"), "and ordinals");
