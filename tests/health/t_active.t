@@ -98,6 +98,15 @@ like "$out" "^warn +gpu-nvlink-errors GPU-recorded-0: .*under load: nvlink_error
 like "$out" "^note +gpu 0 under load: 84 degrees, clock reasons 0x48, PCI generation 3" "noted"
 mv "$scratch/gpus.quiet" "$scratch/gpus"
 
+# The site's limits are checked.
+for line in 'seconds: 90' 'share_percent: 101' 'bf16_tflops: -1' 'bf16_tflops: fast'; do
+    printf 'active:\n  %s\n' "$line" >"$scratch/wrong.yaml"
+    out=$(report "$scratch/good" --expect "$scratch/wrong.yaml")
+    is $? 2 "refused: $line"
+done
+printf 'active:\n  bf16_tflop: 500\n' >"$scratch/wrong.yaml"
+like "$(report "$scratch/good" --expect "$scratch/wrong.yaml")" "active.bf16_tflops" "a key that is none: the nearest is named"
+
 # unknown NAME: what that trial is told as, and that nothing is worse.
 unknown() {
     local began=$SECONDS out
