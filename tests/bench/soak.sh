@@ -67,10 +67,8 @@ run_step() {
 
 # ---- The run ----------------------------------------------------------------------
 
-steps_after() { # EVENT TIME: a first step or, without another attempt, any step since
-    cat "$RUN"/attempts/*/metrics.jsonl 2>/dev/null | tail -n 400 |
-        jq -R --argjson t "$1" 'fromjson? | select(.time > $t) | .time' | head -n 1 | grep .
-}
+# Is there a first step of an attempt after NUMBER?
+begun_after() { run_has ".event==\"first_step\" and .attempt>$1"; }
 # A node that waits to be called well again (a drain of Slurm's own).
 heal_nodes() {
     local node
@@ -84,16 +82,30 @@ ok "it trains" run_wait_checkpoint 60 50
 begin=$(date +%s.%N)
 end=$(($(date +%s) + SOAK_MIN * 60))
 n=0
-echo "# seed $SOAK_SEED; second: fault: whom: seconds to the next new step (attempts)"
+echo "# seed $SOAK_SEED; second: fault: whom: seconds to the first step of the next attempt, none: not noticed (attempts)"
 while [ "$(date +%s)" -lt $end ] && ! run_over; do
     minute=$(date +%s)
     fault=${faults[RANDOM % ${#faults[@]}]}
     newest=$(run_step)
+    before=$(run_attempts)
     t=$(date +%s.%N)
     "fault_$fault" >/dev/null 2>&1
-    # What was done before counts again only when it is exceeded.
-    beyond() { [ "$(run_step)" -gt "$newest" ] && steps_after "$t" >/dev/null; }
-    wait_until 150 beyond && took=$(awk "BEGIN { printf \"%.1f\", $(date +%s.%N) - $t }") || took=never
+    # A new attempt; or, when there is none for 40 s, steps that go on.
+    if wait_until 40 begun_after "$before"; then
+        again=1
+    elif run_wait_step 5 $((newest + 30)) && [ "$(run_attempts)" = "$before" ]; then
+        again=0
+    else
+        again=1
+        wait_until 150 begun_after "$before" || again=never
+    fi
+    took=$again
+    if [ "$again" = 0 ]; then
+        took=none
+    elif [ "$again" = 1 ]; then
+        took=$(run_event ".event==\"first_step\" and .attempt>$before" | head -n 1 |
+            jq -r --argjson t "$t" '.time - $t | . * 10 | round / 10')
+    fi
     n=$((n + 1))
     printf '# %5d s  %-18s %-8s %6s s  (%s)\n' "$((minute - ${begin%.*}))" "$fault" "$whom" "$took" "$(run_attempts)"
     [ "$took" != never ] || { run_diag; diag "$(squeue -h -o '%T %r %S'; sinfo -h -N -o '%N=%t' | paste -sd ' ')"; }
