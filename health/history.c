@@ -242,26 +242,40 @@ static void take_jobs(struct history *history, const json_t *jobs)
     }
 }
 
+static int take_root(struct history *history, const json_t *root)
+{
+    bool same = !*history->boot ||
+                !strcmp(json_string_or(root, "boot", ""), history->boot);
+    if (json_i64_or(root, "schema", 0) != 1 ||
+        (same &&
+         take_counters(history, json_object_get(root, "counters"))) ||
+        take_events(history, json_object_get(root, "events")))
+        return -1;
+    take_jobs(history, json_object_get(root, "jobs"));
+    return 0;
+}
+
+int history_parse(struct history *history, const char *text, const char *what,
+                  struct err *err)
+{
+    json_t *root = json_parse(text, what, err);
+    if (!root)
+        return -1;
+    int rc = take_root(history, root);
+    json_decref(root);
+    return rc ? err_set(err, "health: history is damaged: '%s'; remove it",
+                        what)
+              : 0;
+}
+
 int history_load(struct history *history, const char *path, struct err *err)
 {
     if (!file_exists(path))
         return 0;
-    json_t *root = json_load_path(path, FILE_BYTES, err);
-    if (!root)
-        return -1;
-    bool same = !*history->boot ||
-                !strcmp(json_string_or(root, "boot", ""), history->boot);
-    int rc = json_i64_or(root, "schema", 0) != 1 ? -1 : 0;
-    if (!rc && same)
-        rc = take_counters(history, json_object_get(root, "counters"));
-    if (!rc)
-        rc = take_events(history, json_object_get(root, "events"));
-    if (!rc)
-        take_jobs(history, json_object_get(root, "jobs"));
-    json_decref(root);
-    return rc ? err_set(err, "health: history is damaged: '%s'; remove it",
-                        path)
-              : 0;
+    char *text = file_read(path, FILE_BYTES, NULL, err);
+    int rc = text ? history_parse(history, text, path, err) : -1;
+    free(text);
+    return rc;
 }
 
 int history_save(const struct history *history, const char *path,

@@ -31,6 +31,9 @@ void history_destroy(struct history *history);
 /* What the file holds into `history`, over what it has; a counter of another
  * boot is left out. 0 if there is no file; -1: damaged, history as it was. */
 int history_load(struct history *history, const char *path, struct err *err);
+/* The same from text; `what` names it in the message. */
+int history_parse(struct history *history, const char *text, const char *what,
+                  struct err *err);
 int history_save(const struct history *history, const char *path,
                  struct err *err);
 /* All that is newer in `from`. */

@@ -92,6 +92,8 @@ static void check_failures(struct scene *scene)
 static void check_gres(struct scene *scene)
 {
     int want = scene->look->lent;
+    if (!scene->gpus.n && scene->look->user)
+        return; /* a step that was given none sees none */
     for (int i = 0; i < scene->gpus.n; i++)
         if (scene->gpus.gpu[i].value[GPU_MIG] == 1)
             return;

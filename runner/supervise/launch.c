@@ -84,7 +84,7 @@ static void watcher_args(struct list *l)
     add(l, "--ntasks-per-node=1");
     add(l, "--cpus-per-task=1");
     add(l, "--mem=0");
-    add(l, "--gres=none");
+    /* With --overlap it shares the job's GPUs, which it must see to watch. */
     add(l, "--job-name=koboshi-watch");
     add(l, "%s", self);
     add(l, "--node");

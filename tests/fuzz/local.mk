@@ -5,8 +5,16 @@ check_PROGRAMS += tests/fuzz/test_fuzz_safetensors tests/fuzz/test_fuzz_manifest
 tests_fuzz_test_fuzz_safetensors_LDADD = $(ckpt_test_libs)
 tests_fuzz_test_fuzz_manifest_LDADD = $(ckpt_test_libs)
 check_PROGRAMS += tests/fuzz/test_fuzz_health tests/fuzz/test_fuzz_spank
-tests_fuzz_test_fuzz_health_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_fuzz_test_fuzz_health_LDADD = $(HEALTH_LIBS)
+tests_fuzz_test_fuzz_health_SOURCES = tests/fuzz/test_fuzz_health.c \
+	health/active.c health/catalog.c health/child.c health/finding.c \
+	health/gpu_model.c health/gpu_record.c health/history.c health/klog.c \
+	health/klog_judge.c health/site.c health/source.c health/xid.c
+tests_fuzz_test_fuzz_health_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/health"'
+tests_fuzz_test_fuzz_health_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) \
+	$(KB_SANITIZE)
+tests_fuzz_test_fuzz_health_LDFLAGS = $(KB_SANITIZE)
+tests_fuzz_test_fuzz_health_LDADD = $(BASE_LIBS)
 tests_fuzz_test_fuzz_spank_SOURCES = tests/fuzz/test_fuzz_spank.c \
 	spank/cmdline.c spank/defaults.c spank/drain.c spank/hostlist.c
 tests_fuzz_test_fuzz_spank_LDADD = $(BASE_LIBS)

@@ -1,14 +1,72 @@
 /* Fuzz target: what koboshi-health reads that others write: lines of the
- * kernel log, Xid lines in them, records of GPUs, the site's file. */
+ * kernel log, Xid lines in them, records of GPUs, a record's facts, the site's
+ * file, the history. With the sanitizers in any build. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "health/active.h"
 #include "health/gpu.h"
-#include "health/klog.h"
+#include "health/history.h"
+#include "health/klog_judge.h"
 #include "health/site.h"
 #include "health/xid.h"
 #include "tests/fuzz/driver.h"
+
+/* A probe's pipe that nobody reads. */
+struct findings {
+    int fd;
+};
+
+/* A judge holds what it holds, whatever comes. */
+static void fuzz_judge(const struct klog_line *line, bool first)
+{
+    static struct klog_judge judge;
+    struct findings nobody = {-1};
+    if (first)
+        judge = (struct klog_judge){0};
+    klog_judge_line(line, &judge);
+    if (judge.seen_n < 0 || judge.seen_n > KLOG_SEEN_MAX || judge.gpu_n < 0 ||
+        judge.gpu_n > KLOG_GPUS_MAX)
+        abort();
+    for (int i = 0; i < judge.seen_n; i++)
+        if (!memchr(judge.seen[i].subject, 0, sizeof judge.seen[i].subject) ||
+            judge.seen[i].code >= F_CODE_N)
+            abort();
+    klog_judge_tell(&judge, &nobody);
+}
+
+static void fuzz_history(const char *text)
+{
+    struct history *h = history_create("b");
+    char which[200];
+    struct growth grown;
+    struct err err = ERR_INIT;
+    if (h && !history_parse(h, text, "input", &err)) {
+        history_count(h, "g", "c", 7, 1e9, &grown);
+        if (history_event(h, "p", "flap", 1, 1e9) < 1)
+            abort();
+        history_job(h, 4, "x,y", 1e9);
+        history_is_lemon(h, which, sizeof which);
+    }
+    history_destroy(h);
+}
+
+static void fuzz_facts(char *text)
+{
+    struct source source = {.root = "/nonexistent", .facts = text};
+    struct source_disk disk;
+    struct source_time time;
+    char host[64];
+    double now;
+    int64_t limit;
+    source_disk(&source, "/tmp", &disk);
+    source_time(&source, &time);
+    source_now(&source, &now);
+    source_limit(&source, "nofile", &limit);
+    if (!source_host(&source, host, sizeof host) &&
+        !memchr(host, 0, sizeof host))
+        abort();
+}
 
 static void fuzz_klog(const char *text, size_t bytes)
 {
@@ -19,6 +77,7 @@ static void fuzz_klog(const char *text, size_t bytes)
         while (at + n < bytes && text[at + n] != '\n')
             n++;
         if (!klog_parse(text + at, n, &line)) {
+            fuzz_judge(&line, at == 0);
             if (!memchr(line.text, 0, sizeof line.text) || line.seq < -1)
                 abort();
             if (!xid_parse(line.text, &event) &&
@@ -84,6 +143,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     text[bytes] = 0;
     fuzz_klog(text, bytes);
     fuzz_gpus(text);
+    fuzz_history(text);
+    fuzz_facts(text);
     fuzz_active(text);
     if (bytes < 4096)
         fuzz_site(text);
@@ -117,6 +178,7 @@ int main(void)
     int copies = getenv("KOBOSHI_TEST_LONG") ? 20000 : 1000;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
         driver_run("seed", seeds[i], strlen(seeds[i]), copies);
+    driver_run_folder(CORPUS, copies / 5);
     return tap_done();
 }
 #endif

@@ -42,6 +42,8 @@ took=$(jq -n "$(run_field '.event=="diagnosis"' time) - $before")
 ok "within 2 s ($took s)" jq -ne "$took < 2"
 ok "the next attempt makes a step" run_wait 60 '.event=="first_step" and .attempt==2'
 nok "without $two" run_has ".event==\"launch\" and .attempt==2 and (.nodes|tostring|contains(\"$two\"))"
+is "$(cluster_enter "$two" cat "/run/koboshi/suspect.$JOB")" suspect-health \
+    "root's own check in the epilog will be told"
 ok "with $one, which had a warning only" run_has \
     ".event==\"launch\" and .attempt==2 and (.nodes|tostring|contains(\"$one\"))"
 three=$(run_node_of_rank 1)
