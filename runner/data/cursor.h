@@ -19,7 +19,7 @@
 /* One corpus of the blend. */
 struct data_set {
     struct tokens *tokens;
-    struct sources samples; /* the last one's order is NULL until asked for */
+    struct sources samples; /* the last one is empty until asked for */
     int64_t first, n;      /* the split's sequences */
     uint64_t fingerprint;
 };
@@ -57,7 +57,7 @@ int cursor_restore(struct data *data, const json_t *state, struct err *err);
 int cursor_orders(struct data *data, int set, const json_t *was, int seq_len,
                   struct err *err);
 
-/* ---- cursor_change.c ------------------------------------------------------ */
+/* ---- cursor_change.c ----------------------------------------------------- */
 /* Go on with other sets, weights or sequence length: each set that was there
  * goes on where it was, a new one begins. */
 int cursor_change(struct data *data, const json_t *state, struct err *err);
