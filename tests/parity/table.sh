@@ -26,7 +26,7 @@ declare -A MODEL=(
 # QK-norm at a high rate turns 1e-16 into 1e-9 in 20 steps, in any layout
 declare -A RATE=([gpt2]=3e-3 [llama]=3e-3 [qwen]=3e-4)
 LIMIT=1e-10
-precision=fp64 quick='' repeat='' shapes=() batches="22 48"
+precision=fp64 quick='' repeat='' shapes=() batches=''
 for arg in "$@"; do
     case $arg in
     --quick) quick=1 ;;
@@ -131,7 +131,7 @@ compare() { # SHAPE BATCH SPREAD T P D CHUNKS
 
 "$BUILD/koboshi" data build --quiet --tokenizer byte --append-eod \
     --output "$TMP/text" "$HERE/../../DESIGN.md" >/dev/null 2>&1 || exit 1
-[ -z "$quick" ] || batches=22
+[ -n "$batches" ] || batches=$([ -n "$quick" ] && echo 22 || echo 22 48)
 if [ $precision = fp64 ]; then
     echo "| shape | batch | tensor x pipeline (chunks) x data | gradients | loss | norm | within $LIMIT |"
 else
