@@ -22,6 +22,7 @@ static const char *const patterns[] = {
     "/proc/loadavg",
     "/proc/stat",
     "/proc/uptime",
+    "/sys/class/nvme/nvme*/state",
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/present",
     "/sys/devices/system/cpu/smt/control",

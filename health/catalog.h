@@ -30,6 +30,8 @@ enum finding_code {
     F_DISK_ABSENT,
     F_DISK_WRITE_FAILS,
     F_DISK_WRITE_REFUSED,
+    F_MOUNT_ABSENT,
+    F_NVME_COUNT_LOW,
     F_SHM_ABSENT,
     F_SHM_FULL,
     F_TIME_UNSYNCED,

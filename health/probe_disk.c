@@ -4,11 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runner/base/file.h"
 #include "runner/base/str.h"
+
+enum { NVMES_MAX = 1024 };
 
 static double percent(int64_t part, int64_t whole)
 {
@@ -44,8 +48,52 @@ static void check_disk(const struct look *look, struct findings *findings,
                      (long long)disk.free_files, (long long)disk.files);
 }
 
+/* Is it the second word of a line of /proc/self/mounts? Read there, not asked
+ * of the file system, whose server may not answer. */
+static bool is_mounted(const char *mounts, const char *path, size_t n)
+{
+    for (const char *line = mounts; line && *line;) {
+        const char *at = strchr(line, ' ');
+        if (at && !strncmp(at + 1, path, n) && at[n + 1] == ' ')
+            return true;
+        line = strchr(line, '\n');
+        line += line != NULL;
+    }
+    return false;
+}
+
+static void check_mounts(const struct look *look, struct findings *findings)
+{
+    const char *paths = conf_text(look->site, "expect.mounts");
+    char *mounts = *paths ? source_text(&look->source, "/proc/mounts") : NULL;
+    while (mounts && *paths) {
+        char path[SOURCE_NAME_BYTES];
+        size_t n = strcspn(paths, "\n");
+        snprintf(path, sizeof path, "%.*s", (int)n, paths);
+        if (n && !is_mounted(mounts, paths, n))
+            findings_add(findings, F_MOUNT_ABSENT, path,
+                         "not in /proc/mounts");
+        paths += n + (paths[n] == '\n');
+    }
+    free(mounts);
+}
+
+static void check_nvmes(const struct look *look, struct findings *findings)
+{
+    static char names[NVMES_MAX][SOURCE_NAME_BYTES];
+    int expected = (int)conf_int(look->site, "expect.nvmes");
+    int n = expected ? source_list(&look->source, names, NVMES_MAX,
+                                   "/sys/class/nvme")
+                     : 0;
+    if (n < expected)
+        findings_add(findings, F_NVME_COUNT_LOW, "node",
+                     "%d shown, %d expected", n < 0 ? 0 : n, expected);
+}
+
 void probe_disk(const struct look *look, struct findings *findings)
 {
+    check_mounts(look, findings);
+    check_nvmes(look, findings);
     const char *paths = conf_text(look->site, "disk.paths");
     while (*paths) {
         char path[SOURCE_NAME_BYTES];
