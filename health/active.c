@@ -163,11 +163,19 @@ static int read_peer(const json_t *line, struct active_line *ret)
 static int read_reduce(const json_t *line, struct active_line *ret)
 {
     const char *error = json_string_or(line, "error", NULL);
-    if (!error)
-        return read_cells(line, ret) ||
+    char want[32], got[32];
+    if (!error) {
+        show_bits(line, "want", true, want, sizeof want);
+        show_bits(line, "got", true, got, sizeof got);
+        snprintf(ret->text, sizeof ret->text,
+                 "of %lld numbers the first is number %lld: %s, not %s",
+                 (long long)json_i64_or(line, "wrong", 0),
+                 (long long)json_i64_or(line, "first", 0), got, want);
+        return read_count(line, "wrong", &ret->wrong) ||
                        read_figure(line, "gb_per_s", &ret->value)
                    ? -1
                    : 0;
+    }
     plain(ret->text, sizeof ret->text, error);
     ret->code = 1;
     return 0;
