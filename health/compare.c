@@ -206,7 +206,9 @@ static void print_differences(const struct comparison *all, struct sbuf *out)
             }
         json_object_foreach(groups, value, hosts) {
             size_t n = json_array_size(hosts);
-            if (value == usual || (double)n > STAND_OUT_SHARE * all->n)
+            /* One of a few nodes stands out, too. */
+            if (value == usual ||
+                (n > 1 && (double)n > STAND_OUT_SHARE * all->n))
                 continue;
             sbuf_printf(out, "differs %s: %s, usually %s: ", note, value,
                         usual);

@@ -18,6 +18,7 @@ for i in 1 2 3 4 5; do
     cp "$RUN_HERE/../health/hosts/gpu-good/gpus" "$nvml/gpus.node$i"
     : >"$nvml/events.node$i"
 done
+sed -i 's/^driver .*/driver 550.1/' "$nvml"/gpus.node{3,5}
 export LD_LIBRARY_PATH=$nvml FAKE_NVML=$nvml/gpus.%h FAKE_EVENTS=$nvml/events.%h \
     FAKE_FAULT=$nvml/fault.%h
 # event NODE XID GPU
@@ -26,6 +27,8 @@ finding() { run_wait "$1" ".event==\"finding\" and .node==\"$2\" and .code==\"$3
 
 ok "submitted" run_submit -N 4 --llm-spares=2
 ok "it trains" run_wait_step 90 5
+ok "who differs from the others is said" wait_until 20 grep -q \
+    "nodes: differs gpu driver: 550.1, usually 570.86.15: node[35]" "$RUN.job.out"
 one=$(run_node_of_rank 0)
 two=$(run_node_of_rank 1)
 # Both watches are up when their drivers' events are heard.
