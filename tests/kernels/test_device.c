@@ -59,6 +59,22 @@ static void test_copies(void)
     ok(!device_stream(device, 99), "no such stream");
 }
 
+/* Address now, pages later; pieces begin where copies are cut. */
+static void test_reserved(void)
+{
+    size_t bytes = DEVICE_PIECE + 5000;
+    char *p = device_reserve_host(device, bytes);
+    int calls = 1;
+    ok(p && (uintptr_t)p % DEVICE_PIECE == 0, "reserved, at a piece's begin");
+    p[bytes - 1] = 'x';
+    while (device_ripen_host(device, p))
+        calls++;
+    is_int(calls, 2, "as many calls as pieces");
+    ok(!device_ripen_host(device, p), "then it is all there");
+    ok(p[bytes - 1] == 'x' && p[0] == 0, "what was written stays");
+    ok(!device_ripen_host(device, p + 1), "not one of ours: nothing to do");
+}
+
 static void test_exec(void)
 {
     struct exec ex;
@@ -97,6 +113,7 @@ int main(void)
     ok(*name && total > 0 && free_bytes > 0, "a CPU: %s", name);
     test_arena();
     test_copies();
+    test_reserved();
     test_exec();
     test_absent();
     device_destroy(device);

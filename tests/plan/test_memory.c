@@ -16,6 +16,8 @@ static struct site site;
 static struct plan_notes notes;
 
 /* A plan from a few keys; the site knows nothing bad. */
+static const char *gpu = "";
+
 static int make(const char *preset, const char *more, int gpus)
 {
     struct sbuf text = SBUF_INIT;
@@ -23,6 +25,7 @@ static int make(const char *preset, const char *more, int gpus)
     struct conf *conf = plan_conf_create(NULL);
     memset(&site, 0, sizeof site);
     site.gpus_per_node = gpus;
+    snprintf(site.gpu, sizeof site.gpu, "%s", gpu);
     site.run_dir_known = site.run_dir_writable = true;
     site.disk_free_bytes = -1;
     site.slurmd_timeout_s = site.requeue_delay_s = site.kill_wait_s = -1;
@@ -226,6 +229,39 @@ static void test_hash(void)
            "this does: %.*s", (int)strcspn(changes[i], "\n"), changes[i]);
 }
 
+/* What auto computes again: no more than must be. */
+static void check_auto(const char *preset, const char *more, int whole,
+                       int cheap)
+{
+    if (!ok(!make(preset, more, 1), "%s fits one H200", preset))
+        return;
+    is_int(plan.recompute_whole, whole, "layers whole");
+    is_int(plan.recompute_cheap, cheap, "layers what is cheap");
+    int64_t limit = plan_gpu_bytes(gpu);
+    ok(plan.memory_bytes <= limit, "%lld of %lld bytes",
+       (long long)plan.memory_bytes, (long long)limit);
+}
+
+static void test_auto(void)
+{
+    gpu = "NVIDIA H200";
+    ok(plan_gpu_bytes(gpu) > 0 &&
+       plan_gpu_bytes("a card of tomorrow") == 0, "GPUs that are known");
+    check_auto("gpt2-1558m", "train.micro_batch: 8\n", 0, 0);
+    check_auto("gpt3-7b", "train.micro_batch: 4\n"
+               "train.deterministic: false\n", 0, 23);
+    check_auto("llama-8b", "train.seq_len: 4096\ntrain.gradients: bf16\n"
+               "train.deterministic: false\n", 0, 8);
+    ok(!make("llama-8b", "train.seq_len: 8192\ntrain.gradients: bf16\n", 1) &&
+       plan.recompute_whole > 0 &&
+       plan.recompute_whole + plan.recompute_cheap == plan.shape.L,
+       "longer sequences: some whole, of the others what is cheap");
+    ok(make("llama-8b", "train.seq_len: 8192\n", 1), "not with fp32 gradients");
+    ok(notes.refusals_n && strstr(notes.refusal[0], "'train.gradients'") &&
+       strstr(notes.refusal[0], "give bf16"), "which is told");
+    gpu = "";
+}
+
 int main(void)
 {
     test_rows();
@@ -233,6 +269,7 @@ int main(void)
     test_cuda_operations();
     test_owned();
     test_params();
+    test_auto();
     test_flop();
     test_hash();
     return tap_done();
