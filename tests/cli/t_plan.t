@@ -16,7 +16,7 @@ cat >run.yaml <<'YAML'
 run: {dir: out}
 data: {train: corpus}
 model: {preset: llama-nano}
-train: {steps: 100, global_batch: 16, micro_batch: 4}
+train: {steps: 100, global_batch: 8, micro_batch: 4}
 YAML
 
 out=$("$koboshi" plan --nodes 2 2>err); rc=$?
@@ -28,7 +28,7 @@ is "$(cat err)" "" "and nothing is warned of"
 out=$("$koboshi" plan --submit --nodes=3 "$dir/run.yaml" 2>err); rc=$?
 is $rc 2 "a bad batch is refused"
 is "$out" "" "without a plan"
-like "$(cat err)" "^plan: $dir/run.yaml:4: 'train.global_batch': 16 .*; give 12 or 24" \
+like "$(cat err)" "^plan: $dir/run.yaml:4: 'train.global_batch': 8 is too few .*; give 12" \
     "with file, line, key, cause and fix"
 
 "$koboshi" plan --set model.layerz=3 --set optim.lr=x --set train.steps=0 >said 2>err; rc=$?
@@ -55,7 +55,7 @@ cat >tok.yaml <<'YAML'
 run: {dir: out}
 data: {train: corpus, tokenizer: tok.json}
 model: {preset: llama-nano}
-train: {steps: 100, global_batch: 16, micro_batch: 4}
+train: {steps: 100, global_batch: 8, micro_batch: 4}
 YAML
 out=$("$koboshi" plan --dump tok.yaml 2>err); rc=$?
 is $rc 0 "a tokenizer's file is planned with"

@@ -14,7 +14,7 @@ cat >run.yaml <<'YAML'
 run: {dir: out}
 data: {train: corpus}
 model: {preset: llama-nano}
-train: {steps: 100, global_batch: 16, micro_batch: 4}
+train: {steps: 100, global_batch: 8, micro_batch: 4}
 YAML
 printf '#!/bin/bash\nenv | sort\n' >show.sh
 submit() { timeout 40 sbatch -Q -W "$@"; }
