@@ -14,7 +14,7 @@ cat >run.yaml <<'YAML'
 run: {dir: out}
 data: {train: corpus}
 model: {preset: llama-nano}
-train: {steps: 100, global_batch: 8, micro_batch: 4}
+train: {steps: 100, global_batch: 16, micro_batch: 4}
 YAML
 printf '#!/bin/bash\nenv | sort\n' >show.sh
 submit() { timeout 40 sbatch -Q -W "$@"; }
@@ -96,20 +96,21 @@ like "$(salloc -N1 --llm-train=run.yaml --llm-health=off env 2>&1)" \
 before=$(squeue -h -a -t all -o %i | wc -l)
 refused "an unknown key" "--llm-set.*train.stepz.*train.steps" \
     sbatch -N2 --llm-train=run.yaml --llm-set=train.stepz=1
-refused "a batch that does not divide" "train.global_batch" \
-    sbatch -N3 --llm-train=run.yaml
+few=--llm-set=train.global_batch=8
+refused "a batch that is too small" "train.global_batch.*give 12" \
+    sbatch -N3 --llm-train=run.yaml $few
 refused "more memory than is asked for" "a rank needs .*MiB and has 20.0 MiB" \
     sbatch -N2 --mem=20M --llm-train=run.yaml
 printf '#!/bin/sh\n#SBATCH -N 3\n' >three.sh
-refused "nodes in a script's file" "train.global_batch" \
-    sbatch --llm-train=run.yaml three.sh
+refused "nodes in a script's file" "train.global_batch.*give 12" \
+    sbatch --llm-train=run.yaml $few three.sh
 refused "an option's value" "--llm-spares.*'some'" \
     sbatch -N2 --llm-train=run.yaml --llm-spares=some
 refused "no such file" "nothere.yaml" sbatch -N1 --llm-train=nothere.yaml
 refused "an array without a run directory a task" "array|run.dir" \
     sbatch -N1 --array=0-1 --llm-train=run.yaml
-refused "srun" "train.global_batch" srun -N3 --llm-train=run.yaml true
-refused "salloc" "train.global_batch" salloc -N3 --llm-train=run.yaml true
+refused "srun" "train.global_batch" srun -N3 --llm-train=run.yaml $few true
+refused "salloc" "train.global_batch" salloc -N3 --llm-train=run.yaml $few true
 out=$(sbatch -N2 --llm-train=run.yaml --llm-dry-run 2>&1 </dev/null)
 is $? 0 "a dry run"
 like "$out" "ranks +2 on 2 nodes" "prints the plan"
