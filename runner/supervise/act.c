@@ -22,6 +22,7 @@
 #define SLURM_REFUSES_S 60.0
 #define REQUEUE_AGAIN_S 3.0
 #define AWAY_PAUSE_S 3.0
+#define LAUNCH_AGAIN_S 10.0 /* what Slurm refuses now it may not then */
 
 static void pause_s(struct sup *sup, double seconds)
 {
@@ -362,6 +363,8 @@ enum next act(struct sup *sup, const struct diagnosis *d,
         act_end_ranks(sup);
         if (d->cause == CAUSE_SLURM_AWAY)
             await_slurm(sup);
+        if (d->cause == CAUSE_LAUNCH)
+            pause_s(sup, LAUNCH_AGAIN_S);
         return NEXT_AGAIN;
     default:
         return stop(sup, d, decision->why, ret_exit_code);

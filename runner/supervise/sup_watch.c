@@ -16,6 +16,7 @@
 #include "runner/base/clock.h"
 #include "runner/base/json.h"
 #include "runner/base/str.h"
+#include "runner/supervise/budget.h"
 #include "runner/supervise/launch.h"
 
 #define TURN_S 0.1
@@ -315,15 +316,13 @@ static void last_complaint(struct sup *sup, char *dst, size_t dst_bytes)
 }
 
 /* srun had nobody to ask, or one that has only just begun to answer: after
- * slurmctld was started again it refuses steps for some seconds. */
-static bool is_slurms_fault(const char *complaint)
+ * slurmctld was started again it refuses steps for some seconds. A step that
+ * it refuses at another time is refused for a reason. */
+static bool is_slurms_fault(const struct sup *sup, const char *complaint)
 {
-    static const char *const words[] = {"contact slurm controller",
-                                        "Unable to create step"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(complaint, words[i]))
-            return true;
-    return false;
+    return strstr(complaint, "contact slurm controller") ||
+           (strstr(complaint, "Unable to create step") &&
+            budget_in_row(&sup->history, CAUSE_SLURM_AWAY) > 0);
 }
 
 static int look_at_launch(struct sup *sup, struct diagnosis *ret)
@@ -338,7 +337,8 @@ static int look_at_launch(struct sup *sup, struct diagnosis *ret)
                  "started%s",
                  WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
                  words);
-        classify_plain(is_slurms_fault(words) ? CAUSE_SLURM_AWAY : CAUSE_LAUNCH,
+        classify_plain(is_slurms_fault(sup, words) ? CAUSE_SLURM_AWAY
+                                                   : CAUSE_LAUNCH,
                        "", text, ret);
         return 1;
     }
