@@ -201,8 +201,10 @@ int data_skip(struct data *data, int64_t first, int64_t n, struct err *err)
         n -= n < data->origin - first ? n : data->origin - first;
         first = data->origin;
     }
-    return windows_add(&data->skipped, first - data->origin, n, err) || want(data, err) ? -1
-                                                                         : 0;
+    return windows_add(&data->skipped, first - data->origin, n, err) ||
+                   want(data, err)
+               ? -1
+               : 0;
 }
 
 /* seq_len + 1 tokens of drawn sample i. */

@@ -20,7 +20,7 @@ struct source {
     struct order *order; /* owned; NULL: nothing was asked of it yet */
     int seq_len;         /* of the order */
     int part;            /* number of its first part */
-    int64_t from;        /* its first tokens, in its samples, were read before */
+    int64_t from;        /* its first tokens, in samples, were read before */
 };
 
 struct sources {

@@ -229,7 +229,7 @@ void plan_settle(struct plan *plan, int rank);
 /* Micro-batches of a step on this data parallel rank. */
 int plan_micros(const struct plan *plan, int data_rank);
 
-/* ---- ramp.c --------------------------------------------------------------- */
+/* ---- ramp.c -------------------------------------------------------------- */
 /* Sequences of the step that draws sample `consumed` first; tokens of each
  * that step number `step` (from 0) uses of plan->seq_len; samples of all
  * steps. */

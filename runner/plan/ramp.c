@@ -33,7 +33,7 @@ int64_t plan_samples(const struct plan *plan)
     return samples + (plan->steps - step) * plan->global_batch;
 }
 
-/* ---- Making ---------------------------------------------------------------- */
+/* ---- Making -------------------------------------------------------------- */
 
 static void take(struct making *m, const char *start, const char *add,
                  const char *over, struct plan_ramp *ret)

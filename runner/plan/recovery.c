@@ -8,9 +8,9 @@
 
 #include "runner/base/clock.h"
 
-/* Any number of nodes down to the fewest can be what is left, so the layout must
- * go on with each: its other degrees must divide the ranks. Fewer ranks have
- * more micro-batches each, evenly or not. */
+/* Any number of nodes down to the fewest can be what is left, so the layout
+ * must go on with each: its other degrees must divide the ranks. Fewer ranks
+ * have more micro-batches each, evenly or not. */
 static void check_sizes(struct making *m)
 {
     const struct plan *plan = m->plan;
