@@ -16,7 +16,7 @@ EOF
 chmod +x "$fake/koboshi-health"
 rm -rf "$fake/xid"
 cp -r "$RUN_HERE/../health/hosts/good" "$fake/xid"
-cp "$RUN_HERE/../health/hosts/gpu-xids/dev/kmsg" "$fake/xid/dev/kmsg"
+cp "$RUN_HERE/../health/hosts/klog-xids/dev/kmsg" "$fake/xid/dev/kmsg"
 export CLUSTER_PLUGIN_ARGS="bindir=$fake"
 test_run 4
 
