@@ -1,8 +1,10 @@
 /* verb_data - `koboshi data`: token files from text, and a look into them. */
 #include <getopt.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,7 +29,8 @@ static const char usage[] =
     "       koboshi data dedup-report [--tokenizer T] [--ngram N] PREFIX\n"
     "\n"
     "build    text (JSONL: a document a line; else a document a file; .gz,\n"
-    "         .zst, .xz and .bz2 are unpacked; - is standard input) to\n"
+    "         .zst, .xz and .bz2 are unpacked; - is standard input; a\n"
+    "         pattern as 'in/*.jsonl' all that it matches) to\n"
     "         PREFIX.bin and PREFIX.idx, which Megatron-LM reads too\n"
     "  --tokenizer T       byte, or the folder or file of a BPE: vocab.json\n"
     "                      with merges.txt, tokenizer.json, a file of\n"
@@ -244,14 +247,62 @@ static void print_progress(void *ctx, const struct build_counts *c)
         fputc('\n', stderr);
 }
 
+/* ---- Files ---------------------------------------------------------------- */
+
+static int add_file(struct args *a, const char *name, struct err *err)
+{
+    char **more = realloc(a->file, ((size_t)a->files_n + 1) * sizeof *more);
+    char *copy = strdup(name);
+    if (more)
+        a->file = more;
+    if (!more || !copy) {
+        free(copy);
+        return err_set(err, "out of memory");
+    }
+    a->file[a->files_n++] = copy;
+    return 0;
+}
+
+/* A name that is no file but a pattern stands for all that it matches. */
+static int add_files(struct args *a, const char *name, struct err *err)
+{
+    glob_t found;
+    if (!strpbrk(name, "*?[") || access(name, F_OK) == 0)
+        return add_file(a, name, err);
+    int rc = glob(name, 0, NULL, &found) == 0 ? 0
+             : err_set_class(err, ERR_REQUEST, "no file matches '%s'", name);
+    for (size_t i = 0; !rc && i < found.gl_pathc; i++)
+        rc = add_file(a, found.gl_pathv[i], err);
+    if (!rc)
+        globfree(&found);
+    return rc;
+}
+
+int take_files(struct args *a, struct err *err)
+{
+    for (int i = 0; i < a->rest_n; i++)
+        if (add_files(a, a->rest[i], err))
+            return -1;
+    return 0;
+}
+
+static void release_files(struct args *a)
+{
+    for (int i = 0; i < a->files_n; i++)
+        free(a->file[i]);
+    free(a->file);
+}
+
 /* Without an output: count. */
 static int build_or_count(struct args *a, struct err *err)
 {
     struct progress progress = {.terminal = isatty(STDERR_FILENO),
                                 .next_s = 5};
     struct build_counts counts;
-    a->build.files = (const char *const *)a->rest;
-    a->build.files_n = a->rest_n;
+    if (take_files(a, err))
+        return -1;
+    a->build.files = (const char *const *)a->file;
+    a->build.files_n = a->files_n;
     if (!a->build.workers)
         a->build.workers = processors();
     a->build.on_bad = print_bad;
@@ -433,7 +484,7 @@ static const struct {
 int verb_data(int argc, char **argv)
 {
     struct err err = ERR_INIT;
-    struct args args;
+    struct args args = {0};
     if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         fputs(usage, stdout);
         return 0;
@@ -446,6 +497,7 @@ int verb_data(int argc, char **argv)
             fputs(usage, stdout);
         else if (!rc)
             rc = actions[i].run(&args, &err);
+        release_files(&args);
         if (!rc)
             return 0;
         fprintf(stderr, "koboshi data: %s\n", err.msg);

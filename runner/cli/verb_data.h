@@ -12,7 +12,12 @@ struct args {
     bool quiet, help;
     char **rest;
     int rest_n;
+    char **file; /* [files_n] owned, of take_files */
+    int files_n;
 };
+
+/* The files that rest names, patterns as what they match. */
+int take_files(struct args *a, struct err *err);
 
 /* The one PREFIX that is asked for. NULL on error. */
 struct tokens *open_prefix(struct args *a, struct err *err);

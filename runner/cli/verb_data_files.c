@@ -193,8 +193,10 @@ int run_train_tokenizer(struct args *a, struct err *err)
         a->vocab > INT32_MAX)
         return err_set_class(err, ERR_REQUEST, "train-tokenizer needs "
                              "--output, --vocab and files");
+    if (take_files(a, err))
+        return -1;
     struct learn learn = {
-        .files = (const char *const *)a->rest, .files_n = a->rest_n,
+        .files = (const char *const *)a->file, .files_n = a->files_n,
         .key = a->build.key, .pattern = a->pattern,
         .vocab = (int32_t)a->vocab, .output = a->build.output,
         .document_max_bytes = a->build.document_max_bytes,

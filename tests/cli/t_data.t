@@ -35,6 +35,12 @@ like "$got" "more than 0 bad documents" "and says so"
 like "$(koboshi data verify out)" "good: 4 documents, 20 tokens, the largest is 256" "the old output is still there"
 is "$(find . -name '*.tmp.*')" "" "and no temporary"
 
+mkdir many && cp in.jsonl many/b.jsonl && cp in.jsonl many/a.jsonl
+like "$(koboshi data count --tokenizer byte 'many/*.jsonl')" "^text: 6 documents" "a pattern is what it matches"
+got=$(koboshi data count --tokenizer byte 'many/*.txt')
+is $? 2 "or refused"
+like "$got" "no file matches 'many/\*.txt'" "by name"
+
 # ---- looking ----------------------------------------------------------------
 got=$(koboshi data inspect --tokenizer byte out)
 is $? 0 "inspect"
