@@ -1,13 +1,13 @@
 #!/bin/bash
 # ops - check and time every CUDA operation on this machine's GPU.
 #
-#   tests/gpu/ops.sh BINARY OUT [check|bench|sanitize]...
+#   tests/gpu/ops.sh BINARY OUT [check|bench]...
 #
 # BINARY: tests/gpu/test_ops_cuda of a build. Parts run in turn, each within its
 # own limit; logs go to OUT; the last lines are a table of verdicts.
 bin=$1 out=$2
 shift 2
-parts=${*:-check bench sanitize}
+parts=${*:-check bench}
 mkdir -p "$out"
 
 verdict() { # name log
@@ -31,18 +31,6 @@ check() {
 bench() {
     timeout 200 "$bin" --cuda --dtype bf16 --bench --quick >"$out/bench-bf16.txt" 2>&1
     cat "$out/bench-bf16.txt"
-}
-
-# The products' library is slow under the tools: the small operations.
-sanitize() {
-    for tool in memcheck racecheck initcheck; do
-        for op in norm qk swiglu embed adamw attn; do
-            log=$out/$tool-$op.txt
-            timeout 90 compute-sanitizer --tool $tool --error-exitcode 9 \
-                "$bin" --cuda --dtype bf16 --op $op >"$log" 2>&1
-            echo "$tool $op: exit $?, $(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$log")"
-        done
-    done
 }
 
 for part in $parts; do
