@@ -247,7 +247,7 @@ static void print_progress(void *ctx, const struct build_counts *c)
         fputc('\n', stderr);
 }
 
-/* ---- Files ---------------------------------------------------------------- */
+/* ---- Files --------------------------------------------------------------- */
 
 static int add_file(struct args *a, const char *name, struct err *err)
 {

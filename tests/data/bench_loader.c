@@ -31,7 +31,8 @@ int main(int argc, char **argv)
     double from_s = clock_mono_s();
     struct order *o =
         t ? order_create_cached(t, 0, tokens_sequences(t), seq_len, 1234,
-                                0, samples_n, argc > 4 ? argv[4] : NULL, 1, &err)
+                                0, samples_n, argc > 4 ? argv[4] : NULL, 1,
+                                &err)
           : NULL;
     if (!o || !dst) {
         fprintf(stderr, "bench_loader: %s\n", err.msg);

@@ -150,7 +150,8 @@ static struct bpe *random_bpe(int merges_n)
         }
     }
     if (dice(8) == 0) {
-        int x = (int)dice((uint32_t)merges_n), y = (int)dice((uint32_t)merges_n);
+        int x = (int)dice((uint32_t)merges_n);
+        int y = (int)dice((uint32_t)merges_n);
         int32_t left = merge[x].left, right = merge[x].right;
         merge[x] = merge[y];
         merge[y].left = left;

@@ -271,7 +271,7 @@ static void test_packed(void)
     }
 }
 
-/* ---- A killed build ------------------------------------------------------- */
+/* ---- A killed build ------------------------------------------------------ */
 
 /* The child dies when this many bytes were taken. */
 struct killer {
@@ -297,8 +297,8 @@ static void write_long(const char *path, int lines, int packed)
     char command[PATH_MAX + 64];
     FILE *f = fopen(path, "w");
     for (int i = 0; i < lines; i++)
-        fprintf(f, i % 50 ? "{\"text\": \"line %d %0*d\"}\n" : "bad %d%0*d\n", i,
-                i % 300, i);
+        fprintf(f, i % 50 ? "{\"text\": \"line %d %0*d\"}\n" : "bad %d%0*d\n",
+                i, i % 300, i);
     fclose(f);
     snprintf(command, sizeof command, "gzip -1f '%s'", path);
     if (packed && system(command))

@@ -248,7 +248,7 @@ static void test_blend(void)
     ok(!blend_create((double[]){1, NAN}, 2, &err), "a weight that is none");
 }
 
-/* ---- Orders as files ------------------------------------------------------ */
+/* ---- Orders as files ----------------------------------------------------- */
 
 enum { MANY = 12000, MANY_SAMPLES = 40000 };
 

@@ -88,7 +88,8 @@ static void test_near(void)
             size_t n = 0;
             for (int i = 0; i < 24; i++) {
                 seed = seed * 1664525u + 1013904223u;
-                const char *bit = bits[(seed >> 12) % (round % 2 ? BITS_N : 27)];
+                int most = round % 2 ? BITS_N : 27;
+                const char *bit = bits[(seed >> 12) % (uint32_t)most];
                 memcpy(text + n, bit, strlen(bit));
                 n += strlen(bit);
             }

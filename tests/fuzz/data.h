@@ -16,8 +16,8 @@ static inline void fuzz_text(struct tokenizer *t)
     static const char *const texts[] = {
         "", "low <s>lo\xff </s>", "The 'LL caf\xc3\xa9 e\xcc\x81 \n\n  12345/x",
         "\xe3\x81\x82\xe3\x82\xab\xf0\x9f\x98\x80",
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct err err = ERR_INIT;
         struct ids ids = IDS_INIT;
