@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runner/base/clock.h"
+#include "runner/base/file.h"
 #include "runner/base/json.h"
 #include "runner/base/str.h"
 #include "runner/supervise/launch.h"
@@ -26,6 +27,7 @@
 #define WATCHERS_UP_S 30.0   /* for the first of them to come */
 #define WATCHERS_MORE_S 10.0 /* for another, once some came */
 #define WATCHERS_TRIES 3
+#define WATCHERS_LOG_BYTES ((size_t)4 << 20)
 #define READY_S 75.0         /* its own deadlines are shorter */
 #define PROBE_AGAIN_S 0.5
 #define PROBE_S 1.5
@@ -123,6 +125,28 @@ static void await_watchers(struct sup *sup)
         sup_pump(sup, 0.1);
 }
 
+/* srun ends all watchers when a single node cannot launch its one, and names
+ * it: the others are not to blame. How many were named. */
+static int leave_out_named(struct sup *sup)
+{
+    char log[PATH_MAX], mark[300];
+    int n = 0;
+    char *text = attempt_path(sup->run_dir, sup->attempt,
+                              KB_ATTEMPT_LOGS_DIR "/watchers.log", log,
+                              sizeof log, NULL)
+                     ? NULL
+                     : file_read(log, WATCHERS_LOG_BYTES, NULL, NULL);
+    for (int i = 0; text && i < sup->nodes_n; i++) {
+        snprintf(mark, sizeof mark, "failed on node %s:", sup->nodes[i].name);
+        if (sup->nodes[i].bad || sup->nodes[i].up || !strstr(text, mark))
+            continue;
+        sup_node_out(sup, i, "Slurm could not launch its watcher");
+        n++;
+    }
+    free(text);
+    return n;
+}
+
 /* A node that died unseen before the job began takes the srun of all watchers
  * down with it: those that came up are started again without it. */
 static int raise_watchers(struct sup *sup, struct err *err)
@@ -133,6 +157,8 @@ static int raise_watchers(struct sup *sup, struct err *err)
         await_watchers(sup);
         if (all_up(sup) || sup->term_seen)
             return 0;
+        if (sup->watchers.ended && leave_out_named(sup))
+            continue;
         for (int i = 0; i < sup->nodes_n; i++)
             if (!sup->nodes[i].bad && !sup->nodes[i].seen)
                 sup_node_out(sup, i, "its watcher did not come up");

@@ -1,10 +1,10 @@
 #!/bin/bash
 # Host names of the shapes that Slurm allows: zero padding, dashes, digits
-# inside, one with no digit, dots, upper case, two number parts, long ones. A
+# inside, one with no digit, dots, upper case, two number parts, more than 15 letters. A
 # run on all of them, with a loss and a requeue, and lists that name the right.
 # long: one more kind of run
 export CLUSTER_NAMES="gpu-a001 gpu-a002 r1-n07 login 8bit.rack-3.example 
-    DGX-H100-00012-with-a-name-of-more-than-fifteen-letters"
+    DGX-H100-00012-sixteen-plus"
 . "$(dirname "$0")/run.sh"
 test_run 6 recovery.silent_limit=3s
 
