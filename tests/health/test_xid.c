@@ -9,17 +9,27 @@ static const struct {
     enum xid_action action;
     int xids[64]; /* 0 at the end */
 } want[] = {
-    {XID_APP, {8, 13, 31, 32, 39, 40, 41, 45, 60, 68, 69, 70, 71, 72, 75, 76,
-               77, 80, 82, 83, 84, 85, 86, 87, 88, 89, 94, 126, 127, 128, 129,
+    {XID_APP, {8, 13, 31, 32, 39, 40, 41, 45, 60, 68, 69, 70, 71, 72, 73, 75,
+               76, 77, 80, 82, 83, 84, 85, 86, 87, 88, 89, 94, 126, 127, 128, 129,
                130, 131, 132, 133, 134, 135}},
     {XID_IGNORE, {38, 43, 44, 63, 66, 67, 92, 93, 137, 141, 157, 160, 161, 162,
                   163, 164, 165}},
-    {XID_RESET, {46, 48, 62, 74, 95, 109, 110, 119, 120, 136, 140, 143, 144,
-                 145, 146, 147, 148, 149, 150, 155, 156, 158, 168, 169}},
+    {XID_RESET, {9, 12, 46, 48, 56, 57, 58, 61, 62, 65, 74, 81, 95, 109, 110,
+                 119, 120, 136, 140, 143, 144, 145, 146, 147, 148, 149, 150,
+                 155, 156, 158, 168, 169, 171, 172}},
     {XID_REBOOT, {79, 151, 167}},
     {XID_REPLACE, {64}},
     {XID_INSPECT, {54}},
     {XID_SUPPORT, {78, 121, 142, 159}},
+    {XID_BY_TEXT, {154}},
+};
+
+/* What a number is as a finding, in a line and as the driver's event. */
+static const enum finding_code finding_of[XID_ACTION_N] = {
+    [XID_IGNORE] = F_GPU_XID_INFO,      [XID_APP] = F_GPU_XID_APP,
+    [XID_RESET] = F_GPU_XID,            [XID_REBOOT] = F_GPU_XID_FATAL,
+    [XID_REPLACE] = F_GPU_XID_FATAL,    [XID_INSPECT] = F_GPU_XID_UNKNOWN,
+    [XID_SUPPORT] = F_GPU_XID_UNKNOWN,  [XID_BY_TEXT] = F_GPU_XID_UNKNOWN,
 };
 
 static const struct {
@@ -61,21 +71,43 @@ static const char *const not_lines[] = {
     "nvidia-nvswitch1: Xid (PCI:0000:05:00.0): 1, Fatal",
     "NVRM: GPU at PCI:0000:3b:00: GPU-1234"};
 
-static void check_catalogue(void)
+/* Such a line, and the driver's event of that number, mean the action. */
+static int means(int xid, enum xid_action action)
 {
     char text[128];
-    struct xid_event event;
+    struct xid_event line, event;
+    bool by_text = action == XID_BY_TEXT; /* this text says nothing */
+    snprintf(text, sizeof text, "NVRM: Xid (PCI:0000:3b:00): %d, x", xid);
+    xid_from_number(xid, "0000:3b:00", false, &event);
+    return !xid_parse(text, &line) && line.known && *line.what &&
+           line.action == (by_text ? XID_SUPPORT : action) &&
+           xid_finding(&line) == finding_of[action] && event.known &&
+           event.action == (by_text ? XID_IGNORE : action) &&
+           xid_finding(&event) ==
+               (by_text ? F_GPU_XID_INFO : finding_of[action]);
+}
+
+static int times_wanted(int xid)
+{
+    int n = 0;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-        for (const int *xid = want[i].xids; *xid; xid++) {
-            snprintf(text, sizeof text, "NVRM: Xid (PCI:0000:3b:00): %d, x",
-                     *xid);
-            ok(!xid_parse(text, &event) && event.known &&
-                   event.action == want[i].action,
-               "Xid %d: %s", *xid, xid_action_names[want[i].action]);
-        }
-    for (int i = 1; i < xid_rows_n; i++)
-        ok(xid_rows[i - 1].xid < xid_rows[i].xid, "Xid %d is in its place",
-           xid_rows[i].xid);
+        for (const int *at = want[i].xids; *at; at++)
+            n += *at == xid;
+    return n;
+}
+
+/* Both ways: what is wanted is in the table, and no row is without a wish. */
+static void check_catalogue(void)
+{
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        for (const int *xid = want[i].xids; *xid; xid++)
+            ok(means(*xid, want[i].action), "Xid %d: %s", *xid,
+               xid_action_names[want[i].action]);
+    for (int i = 0; i < xid_rows_n; i++) {
+        is_int(times_wanted(xid_rows[i].xid), 1, "a row is wanted once");
+        ok(!i || xid_rows[i - 1].xid < xid_rows[i].xid,
+           "Xid %d is in its place", xid_rows[i].xid);
+    }
 }
 
 int main(void)
