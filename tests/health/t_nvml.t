@@ -43,7 +43,8 @@ FAKE_NVML=/nonexistent like "$(FAKE_NVML=/nonexistent report "$new")" \
 calls=$(sed -n 's/^ *F(\([a-z_]*\), .*/\1/p' "$here/../../health/nvml_abi.h")
 [ "$(wc -w <<<"$calls")" -gt 30 ]
 is $? 0 "calls are known: $(wc -w <<<"$calls")"
-# memory is asked only where memory_2 is not there, event_* in a watch only.
+# memory is asked only where memory_2 is not there: of the old library, below;
+# event_* in a watch only: t_watch.t.
 calls=$(grep -vxE 'memory|event_.*' <<<"$calls")
 node_calls=" init shutdown driver count "
 for call in $calls; do
@@ -77,6 +78,13 @@ for call in $calls; do
         out=$(FAKE_FAULT="$call $gpu hangs" report "$new" --level full --patience 0.5)
     like "$out" "^unknown probe-hung gpu.*at NVML $call" "$call hangs"
 done
+out=$(FAKE_FAULT="memory 3 crashes" report "$old" --level full)
+like "$out" "^unknown probe-crashed gpu.*signal 11, at NVML memory of" "memory crashes"
+out=$(FAKE_FAULT="memory 3 hangs" report "$old" --level full --patience 0.1)
+grep -q "at NVML memory" <<<"$out" ||
+    out=$(FAKE_FAULT="memory 3 hangs" report "$old" --level full --patience 0.5)
+like "$out" "^unknown probe-hung gpu.*at NVML memory of" "memory hangs"
+like "$(FAKE_FAULT="memory 3 15" report "$old")" "^fail +gpu-lost" "memory says that the GPU is lost"
 like "$(FAKE_FAULT="init -1 18" report "$new")" "^drain +gpu-driver-mismatch node" \
     "the library and the kernel module differ"
 like "$(FAKE_FAULT="inforom_check 3 14" report "$new" --level full)" \

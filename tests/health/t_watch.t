@@ -20,13 +20,14 @@ host=$scratch/host
 export FAKE_NVML=$scratch/gpus FAKE_EVENTS=$scratch/events FAKE_FAULT=$scratch/fault
 
 # begin [OPTIONS...]: a watch of a good host, by "$as" if that is set; "$log" are
-# the rights of its kernel log.
+# the rights of its kernel log, "$fault" what the driver does wrong from the start.
 begin() {
     stop
     rm -rf "$host" "$FAKE_FAULT"
     cp -r "$here/hosts/good" "$host"
     chmod "$log" "$host/dev/kmsg"
     cp "$here/hosts/gpu-good/gpus" "$FAKE_NVML"
+    [ -z "$fault" ] || put "$FAKE_FAULT" <<<"$fault"
     : >"$FAKE_EVENTS"
     : >"$scratch/out"
     $as "$health" --watch 1 --replay "$host" --nvml "$library" "$@" \
@@ -35,6 +36,7 @@ begin() {
     await round 3 # the children have come around
 }
 as=
+fault=
 log=644
 stop() {
     [ -z "$watch_pid" ] || { kill "$watch_pid" 2>/dev/null; wait "$watch_pid"; }
@@ -102,6 +104,17 @@ ok "a call of a round that hangs" await "at NVML temperature of gpu 3"
 begin
 echo "temperature 3 crashes" | put "$FAKE_FAULT"
 ok "a call that crashes" await 'probe-crashed.*NVML temperature of gpu 3\|NVML temperature of gpu 3.*probe-crashed'
+# The calls that begin to listen. event_free is never made here: the child that
+# listens is killed, not asked to stop.
+for call in "event_create -1" "event_types 3" "event_register 3"; do
+    fault="$call hangs"
+    begin --patience 0.2
+    ok "$fault" await "no word in time, at NVML ${call% *}"
+    fault="$call crashes"
+    begin
+    ok "$fault" await "signal 11, at NVML ${call% *}"
+done
+fault=
 begin
 echo "event_wait -1 999" | put "$FAKE_FAULT"
 change "$FAKE_NVML" 's/^gpu 2 remap_pending .*/gpu 2 remap_pending 1/'
