@@ -28,6 +28,7 @@ static const char *const patterns[] = {
     "/sys/devices/system/cpu/smt/control",
     "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq",
     "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq",
+    "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor",
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     "/sys/devices/system/edac/mc/mc*/[cu]e_count",
     "/sys/class/net/*/operstate",

@@ -8,6 +8,7 @@
 #define CPU "/sys/devices/system/cpu"
 #define CLOCKSOURCE "/sys/devices/system/clocksource/clocksource0"
 #define CAPPED_SHARE 0.8 /* of the highest clock; less counts as capped */
+enum { CPUS_MAX = 4096 };
 
 /* Processors in a list as 0-3,8; -1 when it is none. */
 static int count_list(const char *text)
@@ -98,6 +99,28 @@ static void check_cap(const struct look *look, struct findings *findings)
                      (long long)most);
 }
 
+/* Processors without a governor (a virtual machine's) have none to be wrong. */
+static void check_governor(const struct look *look, struct findings *findings)
+{
+    static char names[CPUS_MAX][SOURCE_NAME_BYTES];
+    const char *expected = conf_text(look->site, "expect.cpu_governor");
+    char now[64], other[64] = "";
+    int others = 0;
+    int n = *expected ? source_list(&look->source, names, CPUS_MAX, CPU) : 0;
+    for (int i = 0; i < n; i++) {
+        if (source_read(&look->source, now, sizeof now,
+                        CPU "/%s/cpufreq/scaling_governor", names[i]) ||
+            !strcmp(now, expected))
+            continue;
+        memcpy(other, now, sizeof other);
+        others++;
+    }
+    if (others)
+        findings_add(findings, F_CPU_GOVERNOR, "node",
+                     "%s on %d processors, %s expected", other, others,
+                     expected);
+}
+
 static void check_clocksource(const struct look *look,
                               struct findings *findings)
 {
@@ -117,5 +140,6 @@ void probe_cpu(const struct look *look, struct findings *findings)
     check_count(look, findings);
     check_clock(look, findings);
     check_cap(look, findings);
+    check_governor(look, findings);
     check_clocksource(look, findings);
 }

@@ -12,9 +12,14 @@
 #include "runner/base/str.h"
 
 #define AGAIN_S 0.15 /* between two looks: short waits for a disk are normal */
-enum { PROCESSES_MAX = 1 << 15, SHOWN_MAX = 3 };
+enum { PROCESSES_MAX = 1 << 15, SHOWN_MAX = 3, DAEMONS_MAX = 64,
+       NAME_KEPT = 15 /* of a process's, by the kernel */ };
 
 struct census {
+    const char *daemons; /* names, a line each, that are looked for */
+    bool has_daemon[DAEMONS_MAX]; /* whether the name's line was met */
+    bool has_first; /* process 1: others' are shown, too */
+    int n;
     int *stuck; /* process numbers in uninterruptible sleep, growing */
     int stuck_n, zombies;
     char shown[128];
@@ -36,9 +41,26 @@ static int read_state(const struct source *source, const char *pid,
     return 0;
 }
 
-static int take_census(const struct source *source, struct census *ret)
+/* The name's line, copied out; NULL after the last. */
+static const char *next_daemon(const char *list, char dst[NAME_KEPT + 1])
 {
-    *ret = (struct census){0};
+    size_t n = strcspn(list, "\n");
+    snprintf(dst, NAME_KEPT + 1, "%.*s", (int)n, list);
+    return *list ? list + n + (list[n] == '\n') : NULL;
+}
+
+static void note_daemon(struct census *census, const char *name)
+{
+    char daemon[NAME_KEPT + 1];
+    const char *list = census->daemons;
+    for (int i = 0; i < DAEMONS_MAX && (list = next_daemon(list, daemon)); i++)
+        census->has_daemon[i] |= !strcmp(daemon, name);
+}
+
+static int take_census(const struct source *source, const char *daemons,
+                       struct census *ret)
+{
+    *ret = (struct census){.daemons = daemons};
     char(*names)[SOURCE_NAME_BYTES] = malloc(sizeof *names * PROCESSES_MAX);
     ret->stuck = malloc(sizeof *ret->stuck * PROCESSES_MAX);
     if (!names || !ret->stuck) {
@@ -51,7 +73,11 @@ static int take_census(const struct source *source, struct census *ret)
         if (!isdigit((unsigned char)names[i][0]) ||
             read_state(source, names[i], name, &state))
             continue;
+        ret->n++;
+        ret->has_first |= !strcmp(names[i], "1");
         ret->zombies += state == 'Z';
+        if (state != 'Z' && state != 'X')
+            note_daemon(ret, name);
         if (state == 'D') {
             ret->stuck[ret->stuck_n++] = atoi(names[i]);
             size_t len = strlen(ret->shown);
@@ -73,19 +99,35 @@ static int both(const struct census *a, const struct census *b)
     return n;
 }
 
+/* Where others' processes are hidden (hidepid), or in a record of --capture,
+ * which keeps none for their names may tell too much, nobody can tell. */
+static void check_daemons(const struct census *census,
+                          struct findings *findings)
+{
+    char daemon[NAME_KEPT + 1];
+    const char *list = census->daemons;
+    for (int i = 0; i < DAEMONS_MAX && (list = next_daemon(list, daemon)); i++)
+        if (*daemon && census->has_first && !census->has_daemon[i])
+            findings_add(findings, F_DAEMON_ABSENT, daemon, "none of %d "
+                         "processes has its name", census->n);
+}
+
 static void check_processes(const struct look *look, struct findings *findings)
 {
     struct census first = {0}, again = {0};
-    if (!take_census(&look->source, &first)) {
+    const char *daemons = conf_text(look->site, "expect.daemons");
+    if (!take_census(&look->source, daemons, &first)) {
         int stuck = first.stuck_n;
         if (stuck && source_is_live(&look->source)) {
             clock_sleep_s(AGAIN_S);
-            stuck = take_census(&look->source, &again) ? 0
-                                                       : both(&first, &again);
+            stuck = take_census(&look->source, "", &again)
+                        ? 0
+                        : both(&first, &again);
         }
         if (stuck > conf_int(look->site, "load.stuck"))
             findings_add(findings, F_PROCESSES_STUCK, "node", "%d:%s", stuck,
                          first.shown);
+        check_daemons(&first, findings);
         if (first.zombies > conf_int(look->site, "load.zombies"))
             findings_add(findings, F_ZOMBIES, "node", "%d", first.zombies);
     }

@@ -25,6 +25,23 @@ static int64_t meminfo(const char *text, const char *name)
     return -1;
 }
 
+static void check_swap(const struct look *look, struct findings *findings,
+                       int64_t total, int64_t unused)
+{
+    int64_t expected = conf_int(look->site, "expect.swap");
+    double percent = conf_real(look->site, "memory.swap_used_percent");
+    double gib = 1 << 30;
+    if (total < 0 || unused < 0)
+        return;
+    if ((double)total < SIZE_SHARE * (double)expected)
+        findings_add(findings, F_SWAP_SIZE_LOW, "node",
+                     "%.1f GiB, %.1f expected", (double)total / gib,
+                     (double)expected / gib);
+    if ((double)(total - unused) > percent / 100 * (double)total)
+        findings_add(findings, F_SWAP_USED, "node", "%.1f of %.1f GiB",
+                     (double)(total - unused) / gib, (double)total / gib);
+}
+
 void probe_memory(const struct look *look, struct findings *findings)
 {
     double gib = 1 << 30;
@@ -37,6 +54,8 @@ void probe_memory(const struct look *look, struct findings *findings)
     int64_t available = meminfo(text, "MemAvailable");
     int64_t expected = conf_int(look->site, "expect.memory");
     double percent = conf_real(look->site, "memory.free_percent");
+    check_swap(look, findings, meminfo(text, "SwapTotal"),
+               meminfo(text, "SwapFree"));
     free(text);
     if (expected && total >= 0 && (double)total < SIZE_SHARE * (double)expected)
         findings_add(findings, F_MEM_SIZE_LOW, "node",

@@ -177,7 +177,7 @@ static void check_flaps(const struct look *look, struct findings *findings,
 
 /* Ethernet ports of the same cards are the network's. */
 static int check_port(const struct look *look, struct findings *findings,
-                      struct port *port)
+                      struct port *port, int *ports_n)
 {
     char text[128];
     if (!read_port(look, port, "link_layer", text, sizeof text) &&
@@ -185,6 +185,7 @@ static int check_port(const struct look *look, struct findings *findings,
         return -1;
     if (read_port(look, port, "state", text, sizeof text))
         return -1;
+    ++*ports_n;
     check_flaps(look, findings, port);
     check_counts(look, findings, port);
     if (!strstr(text, "ACTIVE")) {
@@ -202,10 +203,11 @@ void probe_infiniband(const struct look *look, struct findings *findings)
     static char cards[NAMES_MAX][SOURCE_NAME_BYTES];
     static char ports[PORTS_MAX][SOURCE_NAME_BYTES];
     static struct port up[NAMES_MAX];
-    int up_n = 0;
-    double best = 0;
+    int up_n = 0, ports_n = 0;
+    double best = 0, least = conf_real(look->site, "expect.ib_rate");
+    int expected = (int)conf_int(look->site, "expect.ib_ports");
     int cards_n = source_list(&look->source, cards, NAMES_MAX, IB);
-    if (cards_n <= 0) {
+    if (cards_n <= 0 && !expected) {
         findings_skip(findings, "no InfiniBand");
         return;
     }
@@ -217,14 +219,18 @@ void probe_infiniband(const struct look *look, struct findings *findings)
             *port = (struct port){.card = cards[i], .number = ports[j]};
             snprintf(port->name, sizeof port->name, "%.60s/%.30s", cards[i],
                      ports[j]);
-            if (check_port(look, findings, port))
+            if (check_port(look, findings, port, &ports_n))
                 continue;
             best = port->rate_gbs > best ? port->rate_gbs : best;
             up_n++;
         }
     }
     for (int i = 0; i < up_n; i++)
-        if (up[i].rate_gbs < best)
-            findings_add(findings, F_IB_SLOW, up[i].name, "%g Gb/s, others %g",
-                         up[i].rate_gbs, best);
+        if (up[i].rate_gbs < (least > 0 ? least : best))
+            findings_add(findings, F_IB_SLOW, up[i].name, "%g Gb/s, %s %g",
+                         up[i].rate_gbs, least > 0 ? "expected" : "others",
+                         least > 0 ? least : best);
+    if (ports_n < expected)
+        findings_add(findings, F_IB_COUNT_LOW, "node", "%d shown, %d expected",
+                     ports_n, expected);
 }
