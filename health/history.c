@@ -284,7 +284,7 @@ int history_save(const struct history *history, const char *path,
     json_t *root = json_pack("{s:i, s:s, s:O, s:O, s:O}", "schema", 1, "boot",
                              history->boot, "counters", history->counters,
                              "events", history->events, "jobs", history->jobs);
-    int rc = root ? json_save_path(root, path, 0644, err)
+    int rc = root ? json_save_path(root, path, 0600, err)
                   : err_set(err, "health: out of memory");
     json_decref(root);
     return rc;

@@ -105,7 +105,7 @@ static void save(const struct look *look, struct findings *findings)
     if (str_copy(folder, sizeof folder, look->history) &&
         (slash = strrchr(folder, '/')) && slash > folder) {
         *slash = 0;
-        mkdir(folder, 0755);
+        mkdir(folder, 0700); /* a run's is its user's alone */
     }
     if (history_save(history, look->history, &err))
         findings_add(findings, F_HISTORY_BROKEN, "node", "%s", err.msg);

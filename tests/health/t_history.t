@@ -20,6 +20,7 @@ look() {
 look gpu-good >/dev/null
 is $? 0 "the folder is made"
 like "$(cat "$file")" '"GPU-recorded-7"' "and counters are kept"
+is "$(find "$scratch/state" -perm /077)" "" "for nobody else to read"
 nok "a job without trouble" grep -q node-lemon <<<"$(look gpu-good --job 1)"
 nok "one that lost a GPU" grep -q node-lemon <<<"$(look gpu-lost --job 2)"
 nok "one with memory errors" grep -q node-lemon <<<"$(look memory-errors --job 3)"
