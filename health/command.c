@@ -264,6 +264,13 @@ int health_parse(int argc, char **argv, struct health_options *ret,
                              "--user: not for a recorded host");
     if (o.request.job && !o.request.history)
         return err_set_class(err, ERR_REQUEST, "--job: only with --history");
+    if (o.request.suspicions && !o.request.job)
+        return err_set_class(err, ERR_REQUEST, "--suspect: only with --job");
+    if (o.request.gpus && !o.request.active)
+        return err_set_class(err, ERR_REQUEST, "--gpus: only with --active");
+    if (o.json && o.prometheus)
+        return err_set_class(err, ERR_REQUEST,
+                             "--prometheus: not with --json");
     *ret = o;
     return 0;
 }

@@ -58,4 +58,9 @@ like "$out" '^koboshi_health_verdict 4$' "Prometheus: the verdict"
 like "$out" '^koboshi_health_finding\{code="gpu-remap-failed",severity="fail",subject="GPU-recorded-3"\} 1$' "and findings"
 is "$(grep -vE '^(#|[a-z_]+(\{[^}]*\})? [0-9.]+$)' <<<"$out")" "" "every line is of the format"
 is "$(grep -v '^#' <<<"$out" | cut -d' ' -f1 | sort | uniq -d)" "" "no series twice"
+# Options that would say nothing alone are refused by name.
+for words in "--json --prometheus" "--gpus 0" "--suspect suspect-hang" "--job 3" "--run-dir /tmp"; do
+    out=$("$health" --replay "$scratch/host" $words 2>&1)
+    is "$? $(grep -c -- ": --.*: " <<<"$out")" "2 1" "$words: $out"
+done
 tap_done

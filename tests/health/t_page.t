@@ -12,7 +12,7 @@ for code in $codes; do
     grep -qxF ".B $code" <<<"$page"
     is $? 0 "$code is on the page"
 done
-listed=$(sed -n '/^.SH FINDINGS/,/^.SH FILES/p' <<<"$page" | sed -n 's/^\.B //p')
+listed=$(sed -n '/^.SH FINDINGS/,/^.SH ENVIRONMENT/p' <<<"$page" | sed -n 's/^\.B //p')
 is "$(comm -13 <(sort <<<"$codes") <(sort <<<"$listed"))" "" \
     "the page lists no other"
 tap_done
