@@ -1,6 +1,7 @@
 #!/bin/bash
-# Every finding of the catalogue stands in koboshi-health(8) with its severity,
-# and the page has none that is not in the catalogue.
+# Every finding of the catalogue stands in koboshi-health(8) (in which words:
+# test_catalog) and is expected in some test, and the page has none that is not
+# in the catalogue.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tap.sh"
 cd "$here/../.." || exit 1
@@ -15,4 +16,8 @@ done
 listed=$(sed -n '/^.SH FINDINGS/,/^.SH ENVIRONMENT/p' <<<"$page" | sed -n 's/^\.B //p')
 is "$(comm -13 <(sort <<<"$codes") <(sort <<<"$listed"))" "" \
     "the page lists no other"
+for code in $codes; do
+    grep -qrwF -- "$code" tests/health/hosts/*/expected tests/health/*.[tc] tests/spank
+    is $? 0 "$code has a test"
+done
 tap_done
