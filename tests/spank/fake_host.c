@@ -8,7 +8,8 @@
  *   HOST_ARGS (words of plugstack.conf), HOST_STEP (step id),
  *   HOST_VERSION (major.minor that it says it is),
  *   HOST_FAIL_CALL=N, HOST_FAIL_ALLOC=N: the Nth call of Slurm's functions, or
- *   allocation, fails; HOST_NO_KILL=1: signals reach nobody.
+ *   allocation, fails; HOST_NO_KILL=1: signals reach nobody; HOST_FILES=N: so
+ *   many descriptors can still be opened.
  * Slurm's words go to standard error. What the hooks left goes to standard
  * output: `rc= fds= children= blocks= calls= allocs= ms=`, then the variables
  * that were set, NAME=VALUE each (job: and control: in front).
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -351,6 +353,19 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* The rest of the process is measured with the limit that it had. */
+static void limit_files(rlim_t n)
+{
+    static struct rlimit had;
+    struct rlimit now;
+    if (!had.rlim_cur)
+        getrlimit(RLIMIT_NOFILE, &had);
+    now = had;
+    if (n < had.rlim_cur)
+        now.rlim_cur = n;
+    setrlimit(RLIMIT_NOFILE, &now);
+}
+
 static void split_args(void)
 {
     static char words[4096];
@@ -383,10 +398,15 @@ int main(int argc, char **argv)
                 set(job_env, name, equals + 1, 1);
             }
     int files = open_files();
+    int first_free = dup(0);
+    close(first_free);
+    if (getenv("HOST_FILES"))
+        limit_files((rlim_t)first_free + number("HOST_FILES", 0));
     double begin = now_ms();
     counting = 1;
     run_hooks(argc, argv);
     counting = 0;
+    limit_files(RLIM_INFINITY);
     count_nothing();
     double took = now_ms() - begin;
     printf("rc=%d fds=%d children=%d blocks=%ld calls=%ld allocs=%ld ms=%.0f\n",

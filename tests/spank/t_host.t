@@ -152,6 +152,7 @@ misbehave() {
 misbehave "hangs" 'sleep 30'
 misbehave "ignores TERM" 'trap "" TERM; sleep 30 & wait; sleep 30'
 misbehave "leaves a child with its pipes" 'setsid sleep 4 & exit 3'
+misbehave "stops itself" 'kill -STOP $$'
 misbehave "crashes" 'kill -SEGV $$'
 misbehave "kills itself" 'kill -KILL $$'
 misbehave "exits with nonsense" 'exit 77'
@@ -178,6 +179,12 @@ program bin/koboshi 'sleep 30'
 HOST_NO_KILL=1 host allocator sbatch $train
 is "$code $(field rc) $(field fds)" "0 0 0" "a child that SIGKILL does not end"
 quick "it is left behind" 4000
+for context in "allocator salloc" "local srun"; do
+    # shellcheck disable=SC2086
+    HOST_NO_KILL=1 host $context $train
+    is "$code $(field rc) $(field fds)" "0 0 0" "nor under ${context#* }"
+    quick "${context#* }" 4000
+done
 
 # ---- The gate ---------------------------------------------------------------
 export SPANK_KOBOSHI_CONFIG=/x SLURM_JOB_ID=7 SLURMD_NODENAME=n1
@@ -201,6 +208,9 @@ left_nothing "the epilog"
 [ ! -e "$scratch/gate/gate.7.json" ] && [ ! -e "$scratch/looked-again" ]
 is $? 0 "removes the verdict, and looked at nothing again"
 for case in "hangs|sleep 30" "crashes|kill -SEGV \$\$" \
+    "ignores TERM|trap '' TERM; sleep 30 & wait; sleep 30" \
+    "stops itself|kill -STOP \$\$" \
+    "prints megabytes|head -c 5000000 /dev/zero | tr '\\0' x; exit 5" \
     "lies|echo garbage; echo 'fail a b' >&2; exit 5" "is silent|exit 5" \
     "exits with nonsense|echo {}; echo fail a b >&2; exit 99" \
     "floods|yes" "hangs after a report|echo '{}  '; echo fail a b >&2; sleep 30"; do
@@ -228,6 +238,22 @@ done
 program slurm/sinfo 'printf "n1|idle|Unknown|none\n"'
 program slurm/scontrol 'sleep 30'
 gate "fails, and scontrol hangs" 'echo "{\"v\":1}"; echo "fail a b" >&2; exit 5' 5500
+program slurm/scontrol "echo \"\$*\" >>$scratch/scontrol.log"
+# unkillable NAME LOOK MS: the gate where SIGKILL ends no child.
+unkillable() {
+    rm -rf "$scratch/gate" "$scratch/scontrol.log"
+    program bin/koboshi-health "$2"
+    HOST_NO_KILL=1 HOST_SCRIPT=prolog host script slurmd
+    is "$code $(field rc) $(field fds)" "0 0 0" "gate: SIGKILL does not end $1"
+    quick "it is left behind" "$3"
+    [ ! -e "$scratch/scontrol.log" ]
+    is $? 0 "and drains nothing"
+}
+unkillable "the look" 'sleep 30' 4000
+like "$(verdict)" '"verdict":"unknown"' "is unknown"
+program slurm/sinfo 'sleep 30'
+unkillable "sinfo" 'echo "{\"v\":1}"; echo "fail a b" >&2; exit 5' 6500
+program slurm/sinfo 'printf "n1|idle|Unknown|none\n"'
 rm -rf "$scratch/gate"
 ln -s /tmp "$scratch/gate"
 HOST_SCRIPT=prolog host script slurmd
@@ -283,19 +309,26 @@ program slurm/sinfo 'printf "n1|idle|Unknown|none\n"'
 program slurm/scontrol 'exit 0'
 # each VARIABLE COUNT-FIELD CONTEXT NAME WORDS...
 each() {
-    local variable=$1 counter=$2 n total bad=""
+    local variable=$1 counter=$2 n total kept bad=""
     shift 2
     rm -rf "$scratch/gate"
     host "$@"
     total=$(field "$counter")
     [ "$total" != -1 ] || { skip "not under sanitizers"; return; }
+    kept=$(field blocks)
     for ((n = 1; n <= ${total:-0}; n++)); do
         rm -rf "$scratch/gate"
         export "$variable=$n"
         host "$@"
         # A request may be refused when an option cannot be kept, nothing more.
         case "$code $(field rc) $(field fds) $(field children)" in
-        "0 0 0 0") ;;
+        "0 0 0 0")
+            # What a hook leaves on purpose (the environment) it leaves when
+            # all goes well; a failure leaves no more.
+            [ "$(field blocks)" -le "$kept" ] ||
+                bad+=" $n($(field blocks) blocks, not $kept)"
+            [ "$(field ms)" -le 6500 ] || bad+=" $n($(field ms) ms)"
+            ;;
         "1   ") [ "$*" != "${*/--llm/}" ] || bad+=" $n" ;;
         *) bad+=" $n(code $code, $(first))" ;;
         esac
@@ -307,11 +340,37 @@ each() {
 each HOST_FAIL_CALL calls allocator sbatch $train --llm-spares=1
 each HOST_FAIL_CALL calls allocator sbatch -N1 job.sh
 each HOST_FAIL_CALL calls local srun $train true
+each HOST_FAIL_CALL calls allocator salloc $train
+each HOST_FAIL_CALL calls slurmd slurmd
 each HOST_FAIL_CALL calls remote slurmstepd
 each HOST_FAIL_ALLOC allocs allocator sbatch -N1 job.sh
 each HOST_FAIL_ALLOC allocs local srun $train true
 each HOST_FAIL_ALLOC allocs remote slurmstepd
+each HOST_FAIL_ALLOC allocs slurmd slurmd
+each HOST_FAIL_ALLOC allocs allocator salloc $train
 each HOST_FAIL_ALLOC allocs allocator sbatch $train --llm-set=a=1 --llm-set=b=2
 export SPANK_KOBOSHI_CONFIG=/x SLURM_JOB_ID=7 SLURMD_NODENAME=n1 HOST_SCRIPT=prolog
 each HOST_FAIL_ALLOC allocs script slurmd
+
+# ---- No descriptor is left to have ----------------------------------------------
+# starved CONTEXT NAME WORDS...: with each number of them, from none up.
+starved() {
+    local n bad=""
+    for ((n = 0; n <= 12; n++)); do
+        rm -rf "$scratch/gate"
+        HOST_FILES=$n host "$@"
+        case "$code $(field rc) $(field fds) $(field children)" in
+        "0 0 0 0") ;;
+        *) bad+=" $n(code $code, $(first))" ;;
+        esac
+    done
+    is "$bad" "" "$2: with 0 to 12 descriptors left"
+}
+starved script slurmd
+HOST_SCRIPT=epilog starved script slurmd
+unset SPANK_KOBOSHI_CONFIG SLURM_JOB_ID SLURMD_NODENAME HOST_SCRIPT
+starved allocator sbatch -N1 job.sh
+starved allocator sbatch $train
+starved local srun $train true
+starved remote slurmstepd
 tap_done
