@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <time.h>
 
+#define FAR_S 2e11 /* the year 8307: still four digits */
+
+/* What a file says may be any number: one that is no time is the end of it. */
+static double bounded_s(double s)
+{
+    return s > -FAR_S && s < FAR_S ? s : s > 0 ? FAR_S : -FAR_S;
+}
+
 /* Rounded down, without the mathematics library: the plugin links only libc. */
 static time_t whole_s(double s)
 {
@@ -33,6 +41,7 @@ void clock_sleep_s(double s)
 {
     if (!(s > 0))
         return;
+    s = bounded_s(s);
     struct timespec t = {.tv_sec = whole_s(s),
                          .tv_nsec = (long)((s - (double)whole_s(s)) * 1e9)};
     while (nanosleep(&t, &t) && errno == EINTR)
@@ -41,6 +50,7 @@ void clock_sleep_s(double s)
 
 char *clock_iso(double wall_s, char *buf, size_t buf_bytes)
 {
+    wall_s = bounded_s(wall_s);
     time_t whole = whole_s(wall_s);
     int ms = (int)((wall_s - (double)whole) * 1000);
     struct tm tm;

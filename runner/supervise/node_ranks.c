@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,13 @@
 
 #include "runner/base/file.h"
 #include "runner/base/json.h"
+
+/* A process that a rank can be: cut to a pid_t it is still that one, and a
+ * signal to it reaches no group and not init. */
+static bool is_pid(int64_t pid)
+{
+    return pid > 1 && pid <= INT_MAX;
+}
 
 static int rank_pidfd(pid_t pid)
 {
@@ -135,7 +143,7 @@ void node_ranks_adopt(struct node_ranks *r, double now)
         if (pread(rank->beat_fd, &beat, sizeof beat, 0) !=
                 (ssize_t)sizeof beat ||
             beat.magic != KB_BEAT_MAGIC || beat.attempt != r->attempt ||
-            beat.pid <= 1)
+            !is_pid(beat.pid))
             continue;
         rank->known = true;
         rank->rank = (int)beat.rank;
@@ -152,7 +160,7 @@ static void meet(struct node_ranks *r, const json_t *m, double now)
 {
     int64_t local = json_i64_or(m, "local", -1);
     int64_t pid = json_i64_or(m, "pid", 0);
-    if (local < 0 || local >= r->n || pid <= 1 || r->rank[local].known)
+    if (local < 0 || local >= r->n || !is_pid(pid) || r->rank[local].known)
         return;
     struct node_rank *rank = &r->rank[local];
     rank->known = true;

@@ -51,3 +51,42 @@ tests_fuzz_test_fuzz_idx_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/idx"'
 tests_fuzz_test_fuzz_idx_CFLAGS = $(fuzz_data_cflags)
 tests_fuzz_test_fuzz_idx_LDADD = $(fuzz_data_libs)
+
+# run.yaml, with the sanitizers in any build.
+check_PROGRAMS += tests/fuzz/test_fuzz_yaml
+tests_fuzz_test_fuzz_yaml_SOURCES = tests/fuzz/test_fuzz_yaml.c \
+	runner/base/conf.c runner/base/conf_dump.c runner/base/conf_value.c \
+	runner/base/conf_yaml.c
+tests_fuzz_test_fuzz_yaml_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/yaml"'
+tests_fuzz_test_fuzz_yaml_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) \
+	$(YAML_CFLAGS) $(KB_SANITIZE)
+tests_fuzz_test_fuzz_yaml_LDADD = $(PLAN_LIBS)
+
+# What attempts leave behind, what ranks say, what comes in on the port.
+if HAVE_SLURM
+check_PROGRAMS += tests/fuzz/test_fuzz_replay tests/fuzz/test_fuzz_ranks \
+	tests/fuzz/test_fuzz_station
+fuzz_supervise_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(CRYPTO_CFLAGS) \
+	$(KB_SANITIZE)
+tests_fuzz_test_fuzz_replay_SOURCES = tests/fuzz/test_fuzz_replay.c \
+	runner/journal/chronicle.c runner/journal/chronicle_print.c \
+	runner/journal/chronicle_read.c runner/journal/read.c \
+	runner/supervise/attempt.c
+tests_fuzz_test_fuzz_replay_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/replay"'
+tests_fuzz_test_fuzz_replay_CFLAGS = $(fuzz_supervise_cflags)
+tests_fuzz_test_fuzz_replay_LDADD = $(SUPERVISE_LIBS)
+tests_fuzz_test_fuzz_ranks_SOURCES = tests/fuzz/test_fuzz_ranks.c \
+	runner/supervise/node_ranks.c runner/supervise/node_stall.c
+tests_fuzz_test_fuzz_ranks_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/ranks"'
+tests_fuzz_test_fuzz_ranks_CFLAGS = $(fuzz_supervise_cflags)
+tests_fuzz_test_fuzz_ranks_LDADD = $(SUPERVISE_LIBS)
+tests_fuzz_test_fuzz_station_SOURCES = tests/fuzz/test_fuzz_station.c \
+	runner/supervise/station.c runner/supervise/wire.c
+tests_fuzz_test_fuzz_station_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CFLAGS) \
+	-DCORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus/station"'
+tests_fuzz_test_fuzz_station_CFLAGS = $(fuzz_supervise_cflags)
+tests_fuzz_test_fuzz_station_LDADD = $(SUPERVISE_LIBS)
+endif
