@@ -37,7 +37,8 @@ static int64_t check_file(struct making *m, const char *key,
                    : file->dtype_bytes == 2 ? 1 << 16
                                             : (int64_t)1 << 31;
     if (!file->known) {
-        unseen(m, key, "'%.250s' cannot be seen from here%s%.120s",
+        unseen(m, key, "'%.250s' cannot be seen from here%s%.120s; "
+               "check the path",
                data->prefix, *file->problem ? ": " : "", file->problem);
         return 0;
     }
@@ -50,7 +51,8 @@ static int64_t check_file(struct making *m, const char *key,
     }
     if (file->tokens <= m->plan->seq_len)
         refuse(m, key, "'%.250s' has %lld tokens, fewer than one sequence of "
-               "%d and the token after it", data->prefix,
+               "%d and the token after it; give more data or lower "
+               "train.seq_len", data->prefix,
                (long long)file->tokens, m->plan->seq_len);
     if (m->plan->shape.V > most && file->dtype_bytes)
         warn(m, key, "'%.200s' holds tokens up to %lld only, the vocabulary "
@@ -117,7 +119,8 @@ static void check_epochs(struct making *m, int64_t tokens)
     double drawn = (double)plan->steps * plan->global_batch * plan->seq_len;
     if (drawn > 9e18)
         refuse(m, "train.steps", "%lld steps of %d sequences of %d tokens are "
-               "more than can be counted", (long long)plan->steps,
+               "more than can be counted; lower one of them",
+               (long long)plan->steps,
                plan->global_batch, plan->seq_len);
     else if (tokens && plan->train_n == 1 && drawn > 4 * (double)tokens)
         warn(m, "train.steps", "the run reads its %lld tokens %.1f times over",

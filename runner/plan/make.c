@@ -185,11 +185,13 @@ static void make_run_dir(struct making *m)
         refuse(m, "run.dir", "%%a is for job arrays, and this is none; "
                "submit with --array or take it out");
     if (!m->site->run_dir_known)
-        unseen(m, "run.dir", "'%.300s' cannot be seen from here%s%s",
+        unseen(m, "run.dir", "'%.300s' cannot be seen from here%s%s; check "
+               "the path",
                plan->run_dir, *m->site->run_dir_problem ? ": " : "",
                m->site->run_dir_problem);
     else if (!m->site->run_dir_writable)
-        refuse(m, "run.dir", "'%.250s' cannot be written%s%.180s",
+        refuse(m, "run.dir", "'%.250s' cannot be written%s%.180s; give a "
+               "folder that you may write",
                plan->run_dir, *m->site->run_dir_problem ? ": " : "",
                m->site->run_dir_problem);
 }

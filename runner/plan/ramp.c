@@ -55,11 +55,12 @@ static void check_batch(struct making *m)
     int unit = plan->micro_batch * plan->data;
     if (r->start >= plan->global_batch)
         refuse(m, "train.batch_warmup_start", "%d is not less than "
-               "train.global_batch %d", r->start, plan->global_batch);
+               "train.global_batch %d; lower it", r->start, plan->global_batch);
     else if ((plan->global_batch - r->start) % r->add)
         refuse(m, "train.batch_warmup_increment", "steps of %d do not lead "
-               "from %d to train.global_batch %d", r->add, r->start,
-               plan->global_batch);
+               "from %d to train.global_batch %d; give a divisor of %d",
+               r->add, r->start, plan->global_batch,
+               plan->global_batch - r->start);
     else if (r->start % unit || r->add % unit)
         refuse(m, "train.batch_warmup_start", "%d and increments of %d must be "
                "multiples of micro_batch %d times %d data parallel ranks",
@@ -77,5 +78,5 @@ void make_ramps(struct making *m)
         check_batch(m);
     if (plan->seq_ramp.start > plan->seq_len)
         refuse(m, "train.seq_warmup_start", "%d is more than the %d tokens of "
-               "a sequence", plan->seq_ramp.start, plan->seq_len);
+               "a sequence; lower it", plan->seq_ramp.start, plan->seq_len);
 }
