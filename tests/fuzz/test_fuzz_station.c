@@ -22,29 +22,46 @@ static const char secret[] = "secret";
 static const char *const nodes[] = {"n1"};
 static struct station *station;
 
+/* To another loopback address each time: a long run has more connections than
+ * one address has ports. */
 static int dial(void)
 {
+    static unsigned dialed;
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)station_port(station)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK +
+                                                    dialed++ % 200)};
     struct timeval limit = {.tv_sec = 20};
     int at_once = 1;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to))
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to)) {
+        perror("dial");
         abort();
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     return fd;
 }
 
+/* A fuzzer's alarms end a call that has a time limit. */
+static ssize_t hear(int fd, char *data, size_t bytes)
+{
+    ssize_t n;
+    do
+        n = recv(fd, data, bytes, 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
 static json_t *line(int fd)
 {
     char text[1024];
     size_t n = 0;
-    while (n < sizeof text && recv(fd, text + n, 1, 0) == 1)
+    while (n < sizeof text && hear(fd, text + n, 1) == 1)
         if (text[n++] == '\n')
             return json_loadb(text, n, 0, NULL);
+    perror("hear");
     abort();
 }
 
@@ -70,13 +87,15 @@ static void pour(int fd, const uint8_t *data, size_t bytes)
     struct linger now = {.l_onoff = 1};
     for (size_t at = 0; at < bytes;) {
         ssize_t n = send(fd, data + at, bytes - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             break;
         at += (size_t)n;
     }
     send(fd, "\nx\n", 3, MSG_NOSIGNAL);
     ssize_t n;
-    while ((n = recv(fd, answer, sizeof answer, 0)) > 0)
+    while ((n = hear(fd, answer, sizeof answer)) > 0)
         ;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         abort(); /* it did not hang up */
