@@ -99,6 +99,8 @@ static void rank_args(struct list *l, const struct launch *launch)
     add(l, "--ntasks-per-node=%d", launch->ranks_per_node);
     if (launch->cpus_per_rank > 0)
         add(l, "--cpus-per-task=%d", launch->cpus_per_rank);
+    if (launch->crowded)
+        add(l, "--overcommit");
     add(l, "--job-name=koboshi-train");
     add(l, "%s", self);
     add(l, "--rank");

@@ -20,6 +20,7 @@ struct launch {
     const char *const *exclude; /* lost nodes that Slurm may still list */
     int exclude_n;
     int ranks_per_node, cpus_per_rank; /* 0: as Slurm gives */
+    bool crowded;               /* fewer cores than ranks: let them share */
     int attempt;
     char *const *environment;   /* NULL-ended; what they inherit */
     const char *run_dir;

@@ -429,8 +429,15 @@ static int main_supervisor(const char *config, char **program)
     per_node = per_node > 0 ? per_node : 1;
     /* Equal on all nodes, so that a spare changes nothing. */
     int cpus = (int)env_number("SLURM_CPUS_PER_TASK", 0);
-    if (cpus < 1)
-        cpus = fewest_cpus(getenv("SLURM_JOB_CPUS_PER_NODE")) / per_node;
+    int node_cpus = fewest_cpus(getenv("SLURM_JOB_CPUS_PER_NODE"));
+    if (cpus < 1 || (node_cpus && cpus * per_node > node_cpus))
+        cpus = node_cpus / per_node;
+    /* A job that asks for GPUs alone gets one core a node on many sites. */
+    bool crowded = node_cpus && node_cpus < per_node;
+    if (crowded)
+        log_warn("supervise: %d ranks a node share %d core%s; ask for more "
+                 "with --ntasks-per-node=%d --cpus-per-task=N", per_node,
+                 node_cpus, node_cpus == 1 ? "" : "s", per_node);
     struct sup_facts facts = {
         .config = config,
         .user_exclude = env_or(KB_ENV_USER_EXCLUDE, ""),
@@ -440,6 +447,7 @@ static int main_supervisor(const char *config, char **program)
         .gpus_per_node = gpus,
         .cpus_per_rank = (int)env_number("SLURM_CPUS_PER_TASK", 0),
         .step_cpus = cpus > 0 ? cpus : 1,
+        .crowded = crowded,
         .program = program,
         .environment = environ,
         .say = say,

@@ -41,6 +41,7 @@ struct sup_facts { /* from the environment and the command line; borrowed */
     int gpus_per_node;
     int cpus_per_rank;          /* as the user said; 0: did not */
     int step_cpus;              /* of the allocation, for each rank's task */
+    bool crowded;               /* a node has fewer cores than ranks */
     char **program;             /* NULL-ended: the trainer and its arguments */
     char **environment;
     void (*say)(const char *line); /* a line for people */

@@ -49,6 +49,7 @@ static int launch_ranks(struct sup *sup, struct err *err)
         .nodes = names, .exclude = out,
         .ranks_per_node = sup->facts.ranks_per_node,
         .cpus_per_rank = sup->facts.step_cpus,
+        .crowded = sup->facts.crowded,
         .attempt = sup->attempt, .run_dir = sup->run_dir,
         .environment = sup->facts.environment,
         .output = sup->log_path, .program = sup->facts.program,

@@ -86,7 +86,8 @@ static void test_launch(void)
     ok(has(argv, "--nodelist=n[1,3]"), "where");
     ok(has(argv, "--exclude=n2"), "and where not");
     ok(has(argv, "--mpi=pmix") && has(argv, "--overlap") &&
-           has(argv, "--kill-on-bad-exit=1"), "as ranks are launched");
+           has(argv, "--kill-on-bad-exit=1") && !has(argv, "--overcommit"),
+       "as ranks are launched");
     ok(has(argv, "--rank") && has(argv, "/bin/train") && has(argv, "--x"),
        "the program behind its wrapper");
     ok(!any_contains(envp, "SECRET"), "ranks get no secret, not even an old");
@@ -102,6 +103,10 @@ static void test_launch(void)
     launch_free(argv);
     launch_free(envp);
 
+    l.crowded = true;
+    argv = launch_argv(&l, false);
+    ok(has(argv, "--overcommit"), "more ranks than cores share them");
+    launch_free(argv);
     argv = launch_argv(&l, true);
     envp = launch_envp(&l, true);
     ok(has(argv, "--no-kill") && has(argv, "--ntasks=2") &&
