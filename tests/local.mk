@@ -14,7 +14,8 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_node_loud.t \
 	tests/system/t_node_silent.t \
 	tests/system/t_notice.t tests/system/t_old_writer.t \
-	tests/system/t_controller.t tests/system/t_disk_full.t \
+	tests/system/t_controller.t tests/system/t_crowded.t \
+	tests/system/t_disk_full.t \
 	tests/system/t_preempted.t \
 	tests/system/t_rank_killed.t tests/system/t_layouts_killed.t \
 	tests/system/t_requeue.t \
@@ -26,6 +27,7 @@ EXTRA_DIST += tests/tap.h tests/tap.sh tests/text.sh tests/prepare.sh tests/one 
 	tests/system/t_user.t tests/system/t_user_error.t tests/lint/lint.sh \
 	tests/lint/t_layers.t tests/lint/t_rules.t tests/lint/t_text.t \
 	tests/lint/t_man.t tests/lint/t_dist.t tests/lint/t_codes.t \
+	tests/lint/t_messages.t \
 	.ci/run
 check_PROGRAMS += tests/system/stop_at_commit.so
 tests_system_stop_at_commit_so_SOURCES = tests/system/stop_at_commit.c
