@@ -166,13 +166,6 @@ out:
     return rc;
 }
 
-void conf_unset(struct conf *conf, const char *key)
-{
-    int i = conf_find(conf, key);
-    if (i >= 0)
-        entry_clear(&conf->entries[i]);
-}
-
 /* ---- Checking ----------------------------------------------------------- */
 
 static const char *text_of(const struct conf *conf, int i)

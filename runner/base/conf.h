@@ -52,8 +52,6 @@ int conf_set(struct conf *conf, const char *assignment, const char *origin,
 /* The same from parts; list items have '\n' between them. */
 int conf_put(struct conf *conf, const char *key, const char *text,
              const char *origin, struct err *err);
-/* Back to the default. */
-void conf_unset(struct conf *conf, const char *key);
 /* What reading found wrong, types and ranges of all keys, and the required
  * ones; the first mistake. */
 int conf_check(const struct conf *conf, struct err *err);

@@ -150,31 +150,6 @@ int file_publish(const char *path, const void *bytes, size_t bytes_n,
     return put_in_place(path, bytes, bytes_n, mode, false, err);
 }
 
-int file_append_line(const char *path, const char *line, mode_t mode,
-                     struct err *err)
-{
-    size_t len = strlen(line);
-    bool ends = len && line[len - 1] == '\n';
-    char *copy = malloc(len + 2);
-    if (!copy)
-        return err_set(err, "file: out of memory");
-    memcpy(copy, line, len);
-    if (!ends)
-        copy[len++] = '\n';
-    int rc = -1;
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode);
-    if (fd < 0)
-        err_set_errno(err, "file: cannot open '%s'", path);
-    else if (file_write_all(fd, copy, len))
-        err_set_errno(err, "file: cannot append to '%s'", path);
-    else
-        rc = 0;
-    if (fd >= 0)
-        close(fd);
-    free(copy);
-    return rc;
-}
-
 int file_make_dirs(const char *path, mode_t mode, struct err *err)
 {
     char part[PATH_MAX];

@@ -23,9 +23,6 @@ int file_replace(const char *path, const void *bytes, size_t bytes_n,
  * disk. */
 int file_publish(const char *path, const void *bytes, size_t bytes_n,
                  mode_t mode, struct err *err);
-/* One line (newline added if absent) at the end, by one write(). */
-int file_append_line(const char *path, const char *line, mode_t mode,
-                     struct err *err);
 /* write() until done; -1 with errno. */
 int file_write_all(int fd, const void *bytes, size_t bytes_n);
 /* mkdir -p with mode for those it makes. */

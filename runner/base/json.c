@@ -66,16 +66,6 @@ static bool is_int(const json_t *v)
     return json_is_integer(v);
 }
 
-static bool is_number(const json_t *v)
-{
-    return json_is_number(v);
-}
-
-static bool is_bool(const json_t *v)
-{
-    return json_is_boolean(v);
-}
-
 static bool is_string(const json_t *v)
 {
     return json_is_string(v);
@@ -88,26 +78,6 @@ int json_get_i64(const json_t *object, const char *key, int64_t *ret,
     if (!v)
         return -1;
     *ret = json_integer_value(v);
-    return 0;
-}
-
-int json_get_double(const json_t *object, const char *key, double *ret,
-                    struct err *err)
-{
-    const json_t *v = member(object, key, "a number", is_number, err);
-    if (!v)
-        return -1;
-    *ret = json_number_value(v);
-    return 0;
-}
-
-int json_get_bool(const json_t *object, const char *key, int *ret,
-                  struct err *err)
-{
-    const json_t *v = member(object, key, "true or false", is_bool, err);
-    if (!v)
-        return -1;
-    *ret = json_is_true(v);
     return 0;
 }
 

@@ -20,10 +20,6 @@ char *json_line(const json_t *value);
 /* Members with a type: 0 and *ret, or -1 naming key and type. */
 int json_get_i64(const json_t *object, const char *key, int64_t *ret,
                  struct err *err);
-int json_get_double(const json_t *object, const char *key, double *ret,
-                    struct err *err);
-int json_get_bool(const json_t *object, const char *key, int *ret,
-                  struct err *err);
 /* Borrowed string. */
 int json_get_string(const json_t *object, const char *key, const char **ret,
                     struct err *err);

@@ -65,11 +65,6 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
-const char *tokenizer_name(const struct tokenizer *t)
-{
-    return t->kind->name;
-}
-
 int32_t tokenizer_vocab(const struct tokenizer *t)
 {
     return t->vocab;

@@ -32,7 +32,6 @@ struct tokenizer *tokenizer_open(const char *name, struct err *err);
 struct tokenizer *tokenizer_share(struct tokenizer *t, struct err *err);
 void tokenizer_close(struct tokenizer *t);
 
-const char *tokenizer_name(const struct tokenizer *t); /* of its kind */
 int32_t tokenizer_vocab(const struct tokenizer *t);
 int32_t tokenizer_eod(const struct tokenizer *t); /* -1: it has none */
 /* Append the numbers of text. Any bytes are text. */

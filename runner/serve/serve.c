@@ -196,11 +196,9 @@ void serve_close(struct serve *s)
     free(s);
 }
 
-const char *serve_checkpoint(const struct serve *s) { return s->checkpoint; }
 struct tokenizer *serve_tokenizer(struct serve *s) { return s->tokenizer; }
 int serve_vocab(const struct serve *s) { return s->plan.shape.V; }
 int serve_eod(const struct serve *s) { return s->plan.eod_token; }
-void serve_reset(struct serve *s) { s->past = 0; }
 
 int serve_feed(struct serve *s, const int32_t *tokens, int n,
                const float **ret_logits, struct err *err)

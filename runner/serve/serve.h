@@ -23,8 +23,6 @@ struct serve_spec {
 /* A longer sequence than the model knows is ERR_REQUEST. */
 struct serve *serve_open(const struct serve_spec *spec, struct err *err);
 void serve_close(struct serve *serve);
-/* Of the checkpoint in use. */
-const char *serve_checkpoint(const struct serve *serve);
 struct tokenizer *serve_tokenizer(struct serve *serve); /* borrowed */
 int serve_vocab(const struct serve *serve);
 int serve_eod(const struct serve *serve);               /* -1: none */
@@ -32,7 +30,5 @@ int serve_eod(const struct serve *serve);               /* -1: none */
  * valid until the next call. */
 int serve_feed(struct serve *serve, const int32_t *tokens, int n,
                const float **ret_logits, struct err *err);
-/* Forget the sequence. */
-void serve_reset(struct serve *serve);
 
 #endif
