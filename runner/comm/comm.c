@@ -351,20 +351,30 @@ int comm_all_gather(struct comm *comm, enum comm_group group, void *dst,
     return leave(comm, group, "all-gather", ret, rc, err);
 }
 
-int comm_reduce_parts(struct comm *comm, enum comm_group group, void *buf,
-                      const int64_t *first, const int64_t *len,
-                      enum dtype dtype, stream_t stream,
-                      struct comm_ticket *ret, struct err *err)
+static int parts(struct comm *comm, enum comm_group group, bool reduce,
+                 void *buf, const int64_t *first, const int64_t *len,
+                 enum dtype dtype, stream_t stream, struct comm_ticket *ret,
+                 struct err *err)
 {
     if (ret)
         *ret = (struct comm_ticket){0};
     if (alone(comm, group))
         return 0;
     enter(comm, group);
-    int rc = comm->coll.ops->reduce_parts(comm->coll.self, group, buf, first,
-                                           len, dtype, stream, TICKET(ret),
-                                           err);
-    return leave(comm, group, "reduce of parts", ret, rc, err);
+    const struct coll_ops *ops = comm->coll.ops;
+    int rc = (reduce ? ops->reduce_parts : ops->gather_parts)(
+        comm->coll.self, group, buf, first, len, dtype, stream, TICKET(ret),
+        err);
+    return leave(comm, group, reduce ? "reduce of parts" : "gather of parts",
+                 ret, rc, err);
+}
+
+int comm_reduce_parts(struct comm *comm, enum comm_group group, void *buf,
+                      const int64_t *first, const int64_t *len,
+                      enum dtype dtype, stream_t stream,
+                      struct comm_ticket *ret, struct err *err)
+{
+    return parts(comm, group, true, buf, first, len, dtype, stream, ret, err);
 }
 
 int comm_gather_parts(struct comm *comm, enum comm_group group, void *buf,
@@ -372,15 +382,7 @@ int comm_gather_parts(struct comm *comm, enum comm_group group, void *buf,
                       enum dtype dtype, stream_t stream,
                       struct comm_ticket *ret, struct err *err)
 {
-    if (ret)
-        *ret = (struct comm_ticket){0};
-    if (alone(comm, group))
-        return 0;
-    enter(comm, group);
-    int rc = comm->coll.ops->gather_parts(comm->coll.self, group, buf, first,
-                                           len, dtype, stream, TICKET(ret),
-                                           err);
-    return leave(comm, group, "gather of parts", ret, rc, err);
+    return parts(comm, group, false, buf, first, len, dtype, stream, ret, err);
 }
 
 int comm_broadcast(struct comm *comm, enum comm_group group, int root,

@@ -503,24 +503,36 @@ static int nccl_all_gather(void *self, int group, void *dst, const void *src,
 
 /* NCCL has no reduce-scatter or all-gather of unequal parts: one reduction or
  * broadcast a part, which a group makes one launch of. */
+static int nccl_parts(struct nccl *c, int group, bool reduce, char *buf,
+                      const int64_t *first, const int64_t *len,
+                      enum dtype dtype, stream_t stream, event_t *done,
+                      struct err *err)
+{
+    ncclDataType_t type = ncclFloat32;
+    stream_t on;
+    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
+        return -1;
+    ncclComm_t comm = c->comms[group];
+    ncclGroupStart();
+    for (int r = 0; r < c->groups->ranks[group].size; r++) {
+        char *part = buf + (size_t)first[r] * dtype_bytes(dtype);
+        if (len[r] && reduce)
+            ncclReduce(part, part, (size_t)len[r], type, ncclSum, r, comm, on);
+        else if (len[r])
+            ncclBroadcast(part, part, (size_t)len[r], type, r, comm, on);
+    }
+    return end(c, group, ncclGroupEnd(), reduce ? "ncclReduce"
+                                                : "ncclBroadcast",
+               on, done, err);
+}
+
 static int nccl_reduce_parts(void *self, int group, void *buf,
                              const int64_t *first, const int64_t *len,
                              enum dtype dtype, stream_t stream, event_t *done,
                              struct err *err)
 {
-    struct nccl *c = self;
-    ncclDataType_t type = ncclFloat32;
-    stream_t on;
-    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
-        return -1;
-    ncclGroupStart();
-    for (int r = 0; r < c->groups->ranks[group].size; r++) {
-        char *part = (char *)buf + (size_t)first[r] * dtype_bytes(dtype);
-        if (len[r])
-            ncclReduce(part, part, (size_t)len[r], type, ncclSum, r,
-                       c->comms[group], on);
-    }
-    return end(c, group, ncclGroupEnd(), "ncclReduce", on, done, err);
+    return nccl_parts(self, group, true, buf, first, len, dtype, stream, done,
+                      err);
 }
 
 static int nccl_gather_parts(void *self, int group, void *buf,
@@ -528,19 +540,8 @@ static int nccl_gather_parts(void *self, int group, void *buf,
                              enum dtype dtype, stream_t stream, event_t *done,
                              struct err *err)
 {
-    struct nccl *c = self;
-    ncclDataType_t type = ncclFloat32;
-    stream_t on;
-    if (type_of(dtype, &type, err) || begin(c, stream, done, &on, err))
-        return -1;
-    ncclGroupStart();
-    for (int r = 0; r < c->groups->ranks[group].size; r++) {
-        char *part = (char *)buf + (size_t)first[r] * dtype_bytes(dtype);
-        if (len[r])
-            ncclBroadcast(part, part, (size_t)len[r], type, r,
-                          c->comms[group], on);
-    }
-    return end(c, group, ncclGroupEnd(), "ncclBroadcast", on, done, err);
+    return nccl_parts(self, group, false, buf, first, len, dtype, stream,
+                      done, err);
 }
 
 static int nccl_broadcast(void *self, int group, int root, void *buf,
