@@ -2,7 +2,8 @@
 bin_PROGRAMS += koboshi-train
 koboshi_train_SOURCES = runner/train/main_train.c runner/train/train.h \
 	runner/train/options.c runner/train/site.c runner/train/site.h \
-	runner/train/attempt.c runner/train/state.c runner/train/resume.c \
+	runner/train/attempt.c runner/train/state.c runner/train/tensors.c \
+	runner/train/tensors.h runner/train/resume.c \
 	runner/train/feed.c runner/train/step.c runner/train/validate.c \
 	runner/train/pipe.c runner/train/parts.c \
 	runner/train/guard.c runner/train/guard.h \

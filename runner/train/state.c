@@ -1,6 +1,7 @@
 /* state - device, arena, model, optimizer, batches: made once, by the plan. */
 #include "runner/plan/share.h"
 #include "runner/plan/sizes.h"
+#include "runner/train/tensors.h"
 #include "runner/train/train.h"
 
 #include <stdlib.h>
@@ -92,24 +93,10 @@ static int arena_open(struct train *t, struct err *err)
 
 static int optim_open(struct train *t, struct err *err)
 {
-    struct param *params;
-    int n = model_params(t->model, &params);
-    struct optim_tensor *tensors = calloc((size_t)n, sizeof *tensors);
+    int n;
+    struct optim_tensor *tensors = train_tensors(t->model, &n, err);
     if (!tensors)
-        return err_set(err, "train: no memory for the optimizer's table");
-    for (int i = 0; i < n; i++) {
-        const struct param *p = &params[i];
-        tensors[i] = (struct optim_tensor){
-            .dims = p->dims, .n = p->n, .data = p->data, .grad = p->grad,
-            .decay = p->decay, .shared = p->shared, .bucket = p->bucket,
-            .cols_n = p->cols_n,
-        };
-        memcpy(tensors[i].name, p->name, sizeof p->name);
-        memcpy(tensors[i].shape, p->shape, sizeof p->shape);
-        memcpy(tensors[i].offset, p->offset, sizeof p->offset);
-        memcpy(tensors[i].extent, p->extent, sizeof p->extent);
-        memcpy(tensors[i].cols, p->cols, sizeof p->cols);
-    }
+        return -1;
     t->optim = optim_create(&t->plan, t->comm, &t->ex, tensors, n, err);
     free(tensors);
     return t->optim ? 0 : -1;

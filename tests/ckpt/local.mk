@@ -12,6 +12,7 @@ check_PROGRAMS += tests/ckpt/test_storage
 tests_ckpt_test_storage_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
 tests_ckpt_test_storage_LDADD = $(ckpt_test_libs) -ldl
 check_PROGRAMS += tests/ckpt/test_any
+tests_ckpt_test_any_SOURCES = tests/ckpt/test_any.c runner/train/tensors.c
 tests_ckpt_test_any_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_ckpt_test_any_LDADD = libkb_optim.a $(ckpt_test_libs_model)
 ckpt_test_libs_model = libkb_model.a $(CKPT_LIBS) $(COMM_LIBS) $(KERNELS_LIBS) \

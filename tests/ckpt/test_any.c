@@ -12,6 +12,7 @@
 #include "runner/base/contract.h"
 #include "runner/model/model.h"
 #include "runner/optim/optim.h"
+#include "runner/train/tensors.h"
 #include "tests/ckpt/lab.h"
 #include "tests/model/tiny.h"
 #include "tests/tap.h"
@@ -76,22 +77,10 @@ static struct plan plan_of(const struct shape *shape,
 
 static int optim_open(struct any_rank *r, struct err *err)
 {
-    struct param *params;
-    int n = model_params(r->model, &params);
-    struct optim_tensor *tensors = calloc((size_t)n, sizeof *tensors);
-    for (int i = 0; i < n; i++) {
-        const struct param *p = &params[i];
-        tensors[i] = (struct optim_tensor){
-            .dims = p->dims, .n = p->n, .data = p->data, .grad = p->grad,
-            .decay = p->decay, .shared = p->shared, .bucket = p->bucket,
-            .cols_n = p->cols_n,
-        };
-        memcpy(tensors[i].name, p->name, sizeof p->name);
-        memcpy(tensors[i].shape, p->shape, sizeof p->shape);
-        memcpy(tensors[i].offset, p->offset, sizeof p->offset);
-        memcpy(tensors[i].extent, p->extent, sizeof p->extent);
-        memcpy(tensors[i].cols, p->cols, sizeof p->cols);
-    }
+    int n;
+    struct optim_tensor *tensors = train_tensors(r->model, &n, err);
+    if (!tensors)
+        return -1;
     r->optim = optim_create(&r->plan, NULL, &r->ex, tensors, n, err);
     free(tensors);
     return r->optim ? 0 : -1;
