@@ -41,4 +41,5 @@ endif
 libkb_data_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 DATA_LIBS = libkb_data.a libkb_plan.a $(BASE_LIBS) $(SENTENCEPIECE_LIBS) \
 	-lpthread
-EXTRA_DIST += runner/data/nfc_table.awk runner/data/unicode_table.awk
+EXTRA_DIST += runner/data/nfc_table.awk runner/data/table.awk \
+	runner/data/unicode_table.awk

@@ -17,8 +17,9 @@ enum { S_BASE = 0xac00, L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11a7,
 
 static bool is_flagged(uint32_t code)
 {
-    return nfc_flags[nfc_index[code >> 8]][(code & 255) >> 3] >> (code & 7) &
-           1;
+    return code >> 8 < ROWS(nfc_index) &&
+           nfc_flags[nfc_index[code >> 8]][(code & 255) >> 3] >> (code & 7) &
+               1;
 }
 
 static int class_of(uint32_t code)
@@ -26,12 +27,12 @@ static int class_of(uint32_t code)
     size_t lo = 0, hi = ROWS(nfc_class);
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (nfc_class[mid].code < code)
+        if (nfc_class[mid].last < code)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < ROWS(nfc_class) && nfc_class[lo].code == code
+    return lo < ROWS(nfc_class) && nfc_class[lo].first <= code
                ? nfc_class[lo].class
                : 0;
 }
@@ -50,6 +51,17 @@ static int parts_of(uint32_t code)
     return lo < ROWS(nfc_parts) && nfc_parts[lo].whole == code ? (int)lo : -1;
 }
 
+static uint64_t pair_of(uint32_t first, uint32_t second)
+{
+    return (uint64_t)first << 21 | second;
+}
+
+static uint64_t row_pair(size_t i)
+{
+    return pair_of(nfc_parts[nfc_pair[i]].first,
+                   nfc_parts[nfc_pair[i]].second);
+}
+
 /* What two code points make together, or 0. */
 static uint32_t join(uint32_t first, uint32_t second)
 {
@@ -58,17 +70,17 @@ static uint32_t join(uint32_t first, uint32_t second)
     if (first - S_BASE < S_N && (first - S_BASE) % T_N == 0 &&
         second > T_BASE && second < T_BASE + T_N)
         return first + (second - T_BASE);
-    uint64_t pair = (uint64_t)first << 21 | second;
+    uint64_t pair = pair_of(first, second);
     size_t lo = 0, hi = ROWS(nfc_pair);
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (nfc_pair[mid].pair < pair)
+        if (row_pair(mid) < pair)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < ROWS(nfc_pair) && nfc_pair[lo].pair == pair
-               ? nfc_pair[lo].whole
+    return lo < ROWS(nfc_pair) && row_pair(lo) == pair
+               ? nfc_parts[nfc_pair[lo]].whole
                : 0;
 }
 

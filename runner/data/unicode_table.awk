@@ -1,14 +1,14 @@
 # Makes unicode_table.h: which code points are letters, numbers and white
 # space. Run by hand when a new Unicode comes; the result is in the tree.
 #
-#   awk -f unicode_table.awk /usr/share/unicode/UnicodeData.txt \
+#   awk -f table.awk -f unicode_table.awk \
+#       /usr/share/unicode/UnicodeData.txt \
 #       /usr/share/unicode/PropList.txt > unicode_table.h
 #   awk -v name=case -f ... > unicode_case_table.h
 #
-# (Debian: unicode-data.) Two stages: a block number for each 256 code points,
-# and blocks of 64 bytes, two bits a code point: 0 other, 1 L, 2 N, 3 space;
-# with name=case: 1 upper and title case, 2 lower case, 3 other letters and
-# marks.
+# (Debian: unicode-data.) Two stages (table.awk), blocks of 64 bytes, two bits
+# a code point: 0 other, 1 L, 2 N, 3 space; with name=case: 1 upper and title
+# case, 2 lower case, 3 other letters and marks.
 BEGIN {
     FS = ";"
     if (!name)
@@ -21,13 +21,6 @@ function value_of(category) {
         return category ~ /^L/ ? 1 : category ~ /^N/ ? 2 : 0
     return category ~ /^L[ut]/ ? 1 : category == "Ll" ? 2 : \
         category ~ /^[LM]/ ? 3 : 0
-}
-
-function hex(text,   i, v) {
-    v = 0
-    for (i = 1; i <= length(text); i++)
-        v = v * 16 + index("0123456789ABCDEF", substr(text, i, 1)) - 1
-    return v
 }
 
 FILENAME ~ /UnicodeData/ {
@@ -47,11 +40,7 @@ FILENAME ~ /PropList/ && /; White_Space/ && name == "table" {
         class[c] = 3
 }
 
-FILENAME ~ /PropList/ && FNR == 1 {
-    version = $0
-    sub(/^# PropList-/, "", version)
-    sub(/\.txt.*/, "", version)
-}
+FILENAME ~ /PropList/ && FNR == 1 { version = version_of($0) }
 
 END {
     for (b = 0; b < 4352; b++) {
@@ -60,23 +49,13 @@ END {
             byte = 0
             for (k = 3; k >= 0; k--)
                 byte = byte * 4 + class[b * 256 + i * 4 + k]
-            text = text sprintf("%s%d,", i % 16 ? "" : "\n     ", byte)
+            text = text byte ","
         }
-        if (!(text in number)) {
-            number[text] = blocks
-            block[blocks++] = text
-        }
-        index_of[b] = number[text]
+        stage_add(b, text)
     }
-    print "/* unicode_" (name == "case" ? "case_table" : name) " - made by unicode_table.awk from Unicode " version
+    print "/* unicode_" (name == "case" ? "case_table" : name) \
+        " - made by unicode_table.awk from Unicode " version
     print " * (unicode.org/license); do not edit. */"
     print "#define UNICODE_" toupper(name) "_VERSION \"" version "\""
-    printf "static const unsigned char " prefix "_index[4352] = {"
-    for (b = 0; b < 4352; b++)
-        printf "%s%d,", b % 16 ? "" : "\n    ", index_of[b]
-    print "\n};"
-    printf "static const unsigned char " prefix "_block[%d][64] = {", blocks
-    for (b = 0; b < blocks; b++)
-        printf "\n    {%s},", block[b]
-    print "\n};"
+    stages_print(prefix "_index", prefix "_block", 4352, 64)
 }
