@@ -26,6 +26,9 @@ struct order {
 /* Entries of a part below which it is made faster than read. */
 static const int64_t cached_from = 1 << 16;
 
+/* How long another rank may make a part without a sign. */
+static const double claim_patience_s = 20;
+
 /* Share of the last epoch below which it is shuffled apart. */
 static const double last_apart_share = 0.80;
 
@@ -172,7 +175,7 @@ static int take_part(const struct order *o, struct order_part *p,
                             (int64_t)o->seed, o->first_part + o->parts_n,
                             p->requested_n};
     struct order_claim *claim;
-    if (order_cache_wait(o->dir, &key, p, &claim))
+    if (order_cache_wait(o->dir, &key, claim_patience_s, p, &claim))
         return 0;
     int rc = make_part(o, p, claim, err);
     if (!rc && claim) {

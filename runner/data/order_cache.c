@@ -34,7 +34,7 @@ struct order_claim {
     char path[PATH_MAX];
 };
 
-static const double poll_s = 0.05, patience_s = 20;
+static const double poll_s = 0.05;
 static const size_t block_bytes = 8u << 20;
 
 static bool is_wide(int64_t samples_n)
@@ -170,7 +170,8 @@ static int64_t sign_of(const char *path)
 }
 
 bool order_cache_wait(const char *dir, const struct order_key *key,
-                      struct order_part *ret, struct order_claim **ret_claim)
+                      double patience_s, struct order_part *ret,
+                      struct order_claim **ret_claim)
 {
     char path[PATH_MAX];
     struct err err = ERR_INIT;

@@ -27,10 +27,12 @@ struct order_claim; /* "I make it" */
  * is good. */
 bool order_cache_load(const char *dir, const struct order_key *key,
                       struct order_part *ret);
-/* Wait for the one who makes it. The part as above, or false and it is ours to
- * make: *ret_claim, NULL if another is too slow or the folder is no use. */
+/* Wait for the one who makes it, up to patience_s without a sign of it. The
+ * part as above, or false and it is ours to make: *ret_claim, NULL if another
+ * is too slow or the folder is no use. */
 bool order_cache_wait(const char *dir, const struct order_key *key,
-                      struct order_part *ret, struct order_claim **ret_claim);
+                      double patience_s, struct order_part *ret,
+                      struct order_claim **ret_claim);
 void order_claim_beat(struct order_claim *claim); /* still at it */
 void order_claim_end(struct order_claim *claim);
 /* Write a part that was made; what fails is no error. */

@@ -3,9 +3,11 @@
 #include "runner/data/order.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "runner/data/blend.h"
+#include "runner/data/order_cache.h"
 #include "runner/data/twister.h"
 #include "tests/data/scratch.h"
 #include "tests/tap.h"
@@ -350,6 +352,71 @@ static void test_cache(void)
     tokens_close(t);
 }
 
+enum { MAPPED, ALONE, MADE };
+
+/* One rank; which way it came to the part. */
+static int take_claimed(const char *dir, const struct order_key *key,
+                        const struct order_part *made, double patience_s)
+{
+    struct order_claim *claim;
+    struct order_part part;
+    alarm(20);
+    if (order_cache_wait(dir, key, patience_s, &part, &claim))
+        return MAPPED;
+    if (!claim)
+        return ALONE;
+    order_cache_save(dir, key, made, claim);
+    order_claim_end(claim);
+    return MADE;
+}
+
+/* A rank that died while it made the part: nobody waits for it for ever. */
+static void test_dead_claim(void)
+{
+    enum { RANKS = 4 };
+    struct err err = ERR_INIT;
+    struct stat before, after;
+    char dir[PATH_MAX], path[PATH_MAX];
+    int n, ended = 0, ways[3] = {0}, status;
+    strcpy(dir, scratch("dead"));
+    scratch_corpus(scratch("few"), (int[]){9, 9, 9}, 3, 0, 251);
+    struct tokens *t = tokens_open(scratch("few"), &err);
+    struct order *o = order_create(t, 0, 3, 4, 1, 12, &err);
+    struct order_key key = {.fingerprint = 7, .n = 3, .seq_len = 4, .seed = 1,
+                            .requested_n = 12};
+    struct order_claim *dead;
+    struct order_part part;
+    ok(!order_cache_wait(dir, &key, 20, &part, &dead) && dead,
+       "nobody makes it: it is claimed");
+    strcpy(path, cache_file(dir, &n));
+    stat(path, &before);
+    usleep(20000);
+    order_claim_beat(dead);
+    stat(path, &after);
+    ok(n == 1 && memcmp(&before.st_mtim, &after.st_mtim,
+                        sizeof before.st_mtim),
+       "a beat is seen on the claim's file");
+    free(dead); /* and no order_claim_end */
+    fflush(stdout);
+    for (int r = 0; r < RANKS; r++)
+        if (!fork())
+            _exit(take_claimed(dir, &key, order_part(o, 0), 0.2));
+    while (wait(&status) > 0)
+        if (WIFEXITED(status) && ++ended)
+            ways[WEXITSTATUS(status)]++;
+    is_int(ended, RANKS, "a claim of the dead holds nobody for ever");
+    printf("# %d mapped, %d alone, %d made\n", ways[MAPPED], ways[ALONE],
+           ways[MADE]);
+    ok(ways[ALONE] + ways[MADE], "somebody makes it");
+    is_int(take_claimed(dir, &key, order_part(o, 0), 0.2),
+           ways[MADE] ? MAPPED : MADE, "and who comes later maps or makes it");
+    alarm(0);
+    cache_file(dir, &n);
+    is_int(n, 1, "no claim is left");
+    order_destroy(o);
+    tokens_close(t);
+}
+
 int main(void)
 {
     test_twister();
@@ -362,5 +429,6 @@ int main(void)
     test_split();
     test_blend();
     test_cache();
+    test_dead_claim();
     return tap_done();
 }
