@@ -22,15 +22,23 @@ struct alphabet {
     int byte[512]; /* of a code point; -1 none */
 };
 
-static void alphabet_make(struct alphabet *a)
+void bpe_alphabet(uint32_t code[256])
 {
-    int next = 256;
-    memset(a->byte, -1, sizeof a->byte);
-    for (int b = 0; b < 256; b++) {
+    uint32_t next = 256;
+    for (uint32_t b = 0; b < 256; b++) {
         bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) ||
                          b >= 0xae;
-        a->byte[printable ? b : next++] = b;
+        code[b] = printable ? b : next++;
     }
+}
+
+static void alphabet_make(struct alphabet *a)
+{
+    uint32_t code[256];
+    bpe_alphabet(code);
+    memset(a->byte, -1, sizeof a->byte);
+    for (int b = 0; b < 256; b++)
+        a->byte[code[b]] = b;
 }
 
 /* A token as written to its bytes; their number, or -1. */

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "runner/base/err.h"
 #include "runner/data/bpe.h"
@@ -36,6 +37,8 @@ struct bpe_model {
 
 /* Which file lies at path: a folder or a file of either kind. */
 bool bpe_model_knows(const char *path);
+/* The character that a byte-level vocabulary writes for each byte. */
+void bpe_alphabet(uint32_t code[256]);
 /* With one holder; released by the last. */
 struct bpe_model *bpe_model_load(const char *path, struct err *err);
 /* ---- bpe_tiktoken.c ------------------------------------------------------ */

@@ -206,18 +206,10 @@ static int add_document(struct work *w, bool jsonl, int *ret_got,
     return batch_add(b, doc, err);
 }
 
-static bool ends_with(const char *name, size_t n, const char *end)
-{
-    size_t end_n = strlen(end);
-    return n >= end_n && !memcmp(name + n - end_n, end, end_n);
-}
-
 static bool is_jsonl(const struct build *b, const char *file)
 {
-    size_t n = strlen(file) - input_packed_suffix(file);
-    if (b->format != BUILD_AUTO)
-        return b->format == BUILD_JSONL;
-    return ends_with(file, n, ".jsonl") || ends_with(file, n, ".json");
+    return b->format == BUILD_AUTO ? input_is_jsonl(file)
+                                   : b->format == BUILD_JSONL;
 }
 
 /* From offset and line on, which a killed build had reached. */

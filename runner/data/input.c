@@ -33,14 +33,18 @@ struct input {
     bool ended;
 };
 
+/* Do the first n bytes of path end in end, and not only consist of it? */
+static bool ends_in(const char *path, size_t n, const char *end)
+{
+    size_t end_n = strlen(end);
+    return n > end_n && !memcmp(path + n - end_n, end, end_n);
+}
+
 static const struct packing *packing_of(const char *path)
 {
-    size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof packings / sizeof *packings; i++) {
-        size_t end_n = strlen(packings[i].suffix);
-        if (n > end_n && !strcmp(path + n - end_n, packings[i].suffix))
+    for (size_t i = 0; i < sizeof packings / sizeof *packings; i++)
+        if (ends_in(path, strlen(path), packings[i].suffix))
             return &packings[i];
-    }
     return NULL;
 }
 
@@ -48,6 +52,12 @@ size_t input_packed_suffix(const char *path)
 {
     const struct packing *packing = packing_of(path);
     return packing ? strlen(packing->suffix) : 0;
+}
+
+bool input_is_jsonl(const char *path)
+{
+    size_t n = strlen(path) - input_packed_suffix(path);
+    return ends_in(path, n, ".jsonl") || ends_in(path, n, ".json");
 }
 
 static int open_file(const char *path, int64_t *ret_bytes, struct err *err)

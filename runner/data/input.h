@@ -6,6 +6,7 @@
 #ifndef KB_DATA_INPUT_H
 #define KB_DATA_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ int input_skip(struct input *in, int64_t bytes, struct err *err);
 int input_measure(const char *path, int64_t *ret_bytes, struct err *err);
 /* Length of path's end that tells of packing, 0: none. */
 size_t input_packed_suffix(const char *path);
+/* Does its name, packing aside, say JSON Lines: .jsonl or .json? */
+bool input_is_jsonl(const char *path);
 
 enum input_got { INPUT_END, INPUT_LINE, INPUT_LONG };
 /* The next line without its newline, appended to line; at most max_bytes,

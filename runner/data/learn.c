@@ -10,6 +10,7 @@
 #include "runner/base/file.h"
 #include "runner/base/json.h"
 #include "runner/base/str.h"
+#include "runner/data/bpe_load.h"
 #include "runner/data/input.h"
 #include "runner/data/jsonl.h"
 #include "runner/data/pretok.h"
@@ -92,13 +93,6 @@ static int count_text(struct counting *c, const char *p, size_t text_n,
 
 /* ---- Files -------------------------------------------------------------- */
 
-static bool is_jsonl(const char *file)
-{
-    size_t n = strlen(file) - input_packed_suffix(file);
-    return (n > 6 && !memcmp(file + n - 6, ".jsonl", 6)) ||
-           (n > 5 && !memcmp(file + n - 5, ".json", 5));
-}
-
 static int count_lines(struct counting *c, struct input *in, const char *file,
                        struct err *err)
 {
@@ -128,7 +122,7 @@ static int count_file(struct counting *c, const char *file, struct err *err)
     struct text all = TEXT_INIT;
     struct input *in = input_open(file, err);
     int rc = -1;
-    if (in && is_jsonl(file)) {
+    if (in && input_is_jsonl(file)) {
         rc = count_lines(c, in, file, err);
     } else if (in) {
         int got = input_rest(in, c->learn->document_max_bytes, &all, err);
@@ -150,15 +144,14 @@ static int count_file(struct counting *c, const char *file, struct err *err)
 static void number_bytes(int32_t of[BYTES_N], char **text)
 {
     char to[8];
-    int32_t next = 0, other = 0;
+    uint32_t code[BYTES_N];
+    int32_t next = 0;
+    bpe_alphabet(code);
     for (int pass = 0; pass < 2; pass++)
         for (int b = 0; b < BYTES_N; b++) {
-            bool prints = (b >= '!' && b <= '~') ||
-                          (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-            if (prints == (pass == 1))
+            if ((code[b] < BYTES_N) == (pass == 1))
                 continue;
-            uint32_t code = prints ? (uint32_t)b : 256 + (uint32_t)other++;
-            to[utf8_put(code, to)] = 0;
+            to[utf8_put(code[b], to)] = 0;
             text[next] = strdup(to);
             of[b] = next++;
         }
