@@ -1,5 +1,5 @@
-/* tensors - the model's parameters as the optimizer's table has them. optim knows
- * no model; both are known here. */
+/* tensors - the model's parameters as the optimizer's table has them. optim
+ * knows no model; both are known here. */
 #include "runner/train/tensors.h"
 
 #include <stdlib.h>

@@ -38,11 +38,17 @@ log.interval=1
 guard.healthy_after=5
 eval.interval=0
 system.blas_threads=1
+health.mode=gate
+EOF
+    run_more
+}
+# Limits short enough for a test; a script that wants others has its own.
+run_more() {
+    cat <<EOF
 recovery.silent_limit=4s
 recovery.heartbeat=500ms
 recovery.stall_min=8s
 recovery.wireup_limit=20s
-health.mode=gate
 EOF
 }
 
