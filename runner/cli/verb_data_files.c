@@ -149,9 +149,7 @@ static int print_repeat(const struct tokens *t, struct tokenizer *tok,
                   : corpus_document(t, r->document, r->at, n,
                                     tokenizer_vocab(tok), &ids, err) ||
                         tokenizer_decode(tok, ids.data, ids.n, &text, err);
-    for (size_t i = 0; i < text.len; i++)
-        if ((unsigned char)text.data[i] < 0x20)
-            text.data[i] = ' ';
+    put_on_one_line(&text);
     printf(rc || !tok ? "\n" : ": %.200s\n", text.len ? text.data : "");
     ids_release(&ids);
     sbuf_release(&text);

@@ -104,6 +104,8 @@ a vocabulary of 256|train-tokenizer --vocab 256 --output y a.txt
 merge needs --output|merge one
 split needs --output, --shares|split --output x one
 --shares: not numbers above 0.*'3,0'|split --output x --shares 3,0 one
+--workers: must be 1 to 1023|count --tokenizer byte --workers 1024 a.txt
+--workers: must be 1 to 1023|count --tokenizer byte --workers 0 a.txt
 --ngram: must be 1|dedup-report --ngram 0 one
 count needs --tokenizer and files|count --tokenizer byte --output x a.txt
 make it with koboshi data build|verify absent
