@@ -56,7 +56,7 @@ static void set_layout(struct plan *plan, int tensor, int pipeline, int chunks)
     if (plan->data < 1)
         plan->data = 1;
     plan->shard_optimizer = sharded && plan->data > 1;
-    plan->accum = plan_micros(plan, 0);
+    plan->accum = plan_micros(plan, plan->global_batch, 0);
 }
 
 /* ---- The nearest --------------------------------------------------------- */

@@ -124,7 +124,7 @@ static bool try_micro_batch(struct plan *plan)
 {
     bool more = plan->micro_batch > 1;
     plan->micro_batch = 1;
-    plan->accum = plan_micros(plan, 0);
+    plan->accum = plan_micros(plan, plan->global_batch, 0);
     return more;
 }
 
@@ -158,7 +158,7 @@ static int fitting_micro_batch(const struct plan *plan, int64_t limit)
         if (plan->global_batch % b)
             continue;
         trial.micro_batch = (int)b;
-        trial.accum = plan_micros(&trial, 0);
+        trial.accum = plan_micros(&trial, trial.global_batch, 0);
         plan_memory(&trial);
         if (trial.memory_bytes <= limit)
             return (int)b;

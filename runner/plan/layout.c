@@ -161,9 +161,9 @@ void make_shares(struct making *m)
 }
 
 /* ---- Batches ------------------------------------------------------------- */
-int plan_micros(const struct plan *plan, int data_rank)
+int plan_micros(const struct plan *plan, int batch, int data_rank)
 {
-    int all = plan->global_batch / plan->micro_batch;
+    int all = batch / plan->micro_batch;
     return (all - data_rank + plan->data - 1) / plan->data;
 }
 
@@ -188,7 +188,7 @@ void make_batch(struct making *m)
                (long long)plan->micro_batch * plan->data);
         return;
     }
-    plan->accum = plan_micros(plan, 0);
+    plan->accum = plan_micros(plan, plan->global_batch, 0);
     int64_t last = all % plan->data;
     if (last)
         warn(m, "train.global_batch", "%d is not a multiple of micro_batch %d "

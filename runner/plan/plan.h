@@ -226,8 +226,8 @@ int plan_make(const struct conf *conf, const struct site *site,
 void plan_memory(struct plan *plan);
 /* The rows of this rank, instead of those of the rank that needs most. */
 void plan_settle(struct plan *plan, int rank);
-/* Micro-batches of a step on this data parallel rank. */
-int plan_micros(const struct plan *plan, int data_rank);
+/* Micro-batches of a step of `batch` sequences on this data parallel rank. */
+int plan_micros(const struct plan *plan, int batch, int data_rank);
 
 /* ---- ramp.c -------------------------------------------------------------- */
 /* Sequences of the step that draws sample `consumed` first; tokens of each

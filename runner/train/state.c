@@ -108,7 +108,8 @@ static int schedule_open(struct train *t, struct err *err)
     const struct plan *p = &t->plan;
     const struct comm_ranks *data = comm_group(t->comm, COMM_DATA);
     if (schedule_make(p->pipeline, p->stage, p->chunks,
-                      plan_micros(p, data->rank), &t->schedule, err) != 0)
+                      plan_micros(p, p->global_batch, data->rank),
+                      &t->schedule, err) != 0)
         return -1;
     if (t->schedule.slots <= p->slots && t->schedule.feeds <= p->feeds)
         return 0;

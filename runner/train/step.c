@@ -21,23 +21,8 @@ const struct batch *step_batch(struct train *t, struct data *data,
                     err);
 }
 
-/* Micro-batches of this rank in this step: fewer while the batch warms up. */
-static int micros_now(const struct train *t)
-{
-    const struct comm_ranks *ranks = comm_group(t->comm, COMM_DATA);
-    struct plan now = {.global_batch = plan_batch_at(&t->plan, t->consumed),
-                       .micro_batch = t->plan.micro_batch,
-                       .data = t->plan.data};
-    return plan_micros(&now, ranks->rank);
-}
-
-/* The last micro-batch's backward makes gradients complete. */
-static bool completes(const struct train *t, const struct sched_entry *e)
-{
-    return e->micro == micros_now(t) - 1;
-}
-
-static int run_entry(struct train *t, const struct sched_entry *e,
+/* last: its backward makes the step's gradients complete. */
+static int run_entry(struct train *t, const struct sched_entry *e, bool last,
                      struct err *err)
 {
     double scale =
@@ -54,21 +39,24 @@ static int run_entry(struct train *t, const struct sched_entry *e,
                  ? model_forward(t->model, e->chunk, e->slot, MODEL_TRAIN,
                                  batch, in, out, t->sums, err)
                  : model_backward(t->model, e->chunk, e->slot, batch, in, out,
-                                  t->sums, scale,
-                                  completes(t, e) ? bucket_ready : NULL, t,
-                                  err);
+                                  t->sums, scale, last ? bucket_ready : NULL,
+                                  t, err);
     return rc == 0 ? pipe_end(t, e, batch, err) : -1;
 }
 
-/* All entries, and what comes of them: every gradient announced. */
-static int run_schedule(struct train *t, struct err *err)
+/* All entries of a step of G sequences, and what comes of them: every gradient
+ * announced. There are fewer micro-batches while the batch warms up. */
+static int run_schedule(struct train *t, int G, struct err *err)
 {
-    int micros = micros_now(t);
+    int micros =
+        plan_micros(&t->plan, G, comm_group(t->comm, COMM_DATA)->rank);
     feed_forget(&t->feed);
-    for (int i = 0; i < t->schedule.n; i++)
-        if (t->schedule.entries[i].micro < micros &&
-            run_entry(t, &t->schedule.entries[i], err) != 0)
+    for (int i = 0; i < t->schedule.n; i++) {
+        const struct sched_entry *e = &t->schedule.entries[i];
+        if (e->micro < micros &&
+            run_entry(t, e, e->micro == micros - 1, err) != 0)
             return -1;
+    }
     if (model_backward_end(t->model, bucket_ready, t, err) != 0)
         return -1;
     return pipe_drain(t, err);
@@ -106,7 +94,7 @@ int step_run(struct train *t, struct optim_result *ret, struct err *err)
                              device_error(t->device));
     int G = plan_batch_at(&t->plan, t->consumed);
     warm_up(t, G);
-    if (run_schedule(t, err) != 0)
+    if (run_schedule(t, G, err) != 0)
         return -1;
     if (optim_step(t->optim, t->step + 1, t->sums, flags, ret, err) != 0)
         return -1;
