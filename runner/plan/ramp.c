@@ -45,14 +45,15 @@ static void take(struct making *m, const char *start, const char *add,
     if (ret->start && !ret->over)
         refuse(m, over, "must be given beside %s", start);
     if (ret->start && m->plan->pipeline > 1)
-        refuse(m, start, "is not known with several pipeline stages");
+        refuse(m, start, "is not known with several pipeline stages; give 0, "
+               "or parallel.pipeline: 1");
 }
 
 static void check_batch(struct making *m)
 {
     const struct plan *plan = m->plan;
     const struct plan_ramp *r = &plan->batch_ramp;
-    int unit = plan->micro_batch * plan->data;
+    int b = plan->micro_batch;
     if (r->start >= plan->global_batch)
         refuse(m, "train.batch_warmup_start", "%d is not less than "
                "train.global_batch %d; lower it", r->start, plan->global_batch);
@@ -61,10 +62,14 @@ static void check_batch(struct making *m)
                "from %d to train.global_batch %d; give a divisor of %d",
                r->add, r->start, plan->global_batch,
                plan->global_batch - r->start);
-    else if (r->start % unit || r->add % unit)
-        refuse(m, "train.batch_warmup_start", "%d and increments of %d must be "
-               "multiples of micro_batch %d times %d data parallel ranks",
-               r->start, r->add, plan->micro_batch, plan->data);
+    else if (r->start % b || r->add % b)
+        refuse(m, "train.batch_warmup_start", "%d and increments of %d are not "
+               "both multiples of train.micro_batch; give multiples of %d",
+               r->start, r->add, b);
+    else if (r->start / b < plan->data)
+        refuse(m, "train.batch_warmup_start", "%d is too few for micro_batch "
+               "%d times %d data parallel ranks; give at least %lld", r->start,
+               b, plan->data, (long long)b * plan->data);
 }
 
 void make_ramps(struct making *m)

@@ -1,5 +1,6 @@
 # tests/train, tests/serve
-EXTRA_DIST += tests/train/t_shard.t tests/train/t_train.t
+EXTRA_DIST += tests/train/t_ramp.t tests/train/t_shard.t \
+	tests/train/t_train.t
 check_PROGRAMS += tests/train/test_guard tests/train/test_report \
 	tests/train/test_tuned tests/serve/test_sample
 tests_train_test_guard_SOURCES = tests/train/test_guard.c runner/train/guard.c
