@@ -40,7 +40,9 @@ bool layout_heads_fit(const struct shape *s, int tensor)
 static bool is_possible(const struct plan *plan)
 {
     int64_t others = (int64_t)plan->tensor * plan->pipeline;
+    bool warms_up = plan->batch_ramp.start || plan->seq_ramp.start;
     return divides(plan->world, others) &&
+           (plan->pipeline == 1 || !warms_up) &&
            layout_heads_fit(&plan->shape, plan->tensor) &&
            (int64_t)plan->pipeline * plan->chunks <= plan->shape.L &&
            plan->global_batch / plan->micro_batch >= plan->world / others;
@@ -71,6 +73,8 @@ bool layout_nearest(const struct plan *plan, int64_t limit, int *ret_tensor,
     double best = INFINITY;
     for (int t = 1; t <= plan->world; t++)
         for (int p = 1; p <= plan->world / t; p++) {
+            if (!divides(plan->world, (int64_t)t * p))
+                continue; /* before half a megabyte is copied */
             struct plan trial = *plan;
             double off = away(t, plan->tensor) + away(p, plan->pipeline);
             set_layout(&trial, t, p, p > 1 ? plan->chunks : 1);

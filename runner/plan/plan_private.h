@@ -29,7 +29,8 @@ void unseen(struct making *m, const char *key, const char *fmt, ...)
 void make_layout(struct making *m);     /* layout.c */
 void make_shares(struct making *m);
 void make_batch(struct making *m);
-void make_ramps(struct making *m); /* ramp.c */
+void make_ramps(struct making *m);      /* ramp.c */
+void make_ramps_fit(struct making *m);
 void make_model(struct making *m);      /* model.c */
 void make_data(struct making *m);       /* data.c */
 void make_memory(struct making *m);     /* fit.c */

@@ -44,9 +44,6 @@ static void take(struct making *m, const char *start, const char *add,
     ret->over = ret->start ? conf_int(m->conf, over) : 0;
     if (ret->start && !ret->over)
         refuse(m, over, "must be given beside %s", start);
-    if (ret->start && m->plan->pipeline > 1)
-        refuse(m, start, "is not known with several pipeline stages; give 0, "
-               "or parallel.pipeline: 1");
 }
 
 static void check_batch(struct making *m)
@@ -72,6 +69,7 @@ static void check_batch(struct making *m)
                b, plan->data, (long long)b * plan->data);
 }
 
+/* Before the layout, which may hang on them. */
 void make_ramps(struct making *m)
 {
     struct plan *plan = m->plan;
@@ -79,6 +77,21 @@ void make_ramps(struct making *m)
          "train.batch_warmup_samples", &plan->batch_ramp);
     take(m, "train.seq_warmup_start", "train.seq_warmup_increment",
          "train.seq_warmup_steps", &plan->seq_ramp);
+}
+
+static void check_stages(struct making *m, const struct plan_ramp *r,
+                         const char *start)
+{
+    if (r->start && m->plan->pipeline > 1)
+        refuse(m, start, "is not known with several pipeline stages; give 0, "
+               "or parallel.pipeline: 1");
+}
+
+void make_ramps_fit(struct making *m)
+{
+    const struct plan *plan = m->plan;
+    check_stages(m, &plan->batch_ramp, "train.batch_warmup_start");
+    check_stages(m, &plan->seq_ramp, "train.seq_warmup_start");
     if (plan->batch_ramp.start)
         check_batch(m);
     if (plan->seq_ramp.start > plan->seq_len)
