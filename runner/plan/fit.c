@@ -4,6 +4,7 @@
 #include "runner/plan/plan_private.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "runner/plan/gpu.h"
 #include "runner/plan/share.h"
@@ -71,6 +72,14 @@ static void choose_recompute(struct plan *plan, int64_t limit)
         set_recompute(plan, n, L - n);
     else
         set_recompute(plan, L, 0);
+}
+
+/* What auto chose the layout for, where that is less. */
+static int64_t auto_limit(const struct making *m, int64_t limit)
+{
+    int64_t given = conf_int(m->conf, "parallel.memory");
+    bool chosen = !strcmp(conf_text(m->conf, "parallel.layout"), "auto");
+    return chosen && given > 0 && (limit <= 0 || given < limit) ? given : limit;
 }
 
 static void make_recompute(struct making *m, int64_t limit)
@@ -282,7 +291,7 @@ void make_memory(struct making *m)
     if (cuda)
         plan->library_bytes =
             gpu_library_bytes(site->gpu, site->cuda_version, plan->world);
-    make_recompute(m, limit);
+    make_recompute(m, auto_limit(m, limit));
     check_snapshot(m);
     if (limit <= 0 || m->refused_n)
         return;

@@ -8,7 +8,8 @@
 #define MIB ((int64_t)1 << 20)
 
 /* usable: total of cudaMemGetInfo. libraries: what NVML shows of a rank of one
- * after some steps, less the arena. nccl: more of a rank that has peers. */
+ * after some steps, less the arena. nccl: more of a rank that has peers.
+ * Measured: the first row, without nccl; all else is an estimate. */
 static const struct gpu_row {
     const char *name;
     int cuda_version;

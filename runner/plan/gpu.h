@@ -1,6 +1,7 @@
 /* gpu - what a GPU leaves to programs, and what a rank's libraries take of it
- * beside the arena: figures measured once a model and version of the toolkit.
- * A rank on the card asks the card; this is for who plans elsewhere.
+ * beside the arena, by model and version of the toolkit; gpu.c says which
+ * figures were measured. A rank on the card asks the card; this is for who
+ * plans elsewhere.
  */
 #ifndef KB_PLAN_GPU_H
 #define KB_PLAN_GPU_H
