@@ -189,9 +189,9 @@ static int match_all(struct import *x,
     for (int f = 0; f < x->sources_n; f++)
         for (int k = 0; k < x->sources[f].header.n; k++) {
             const struct st_entry *e = &x->sources[f].header.entries[k];
-            int i = ignored(ctx, e->key) ? -1 : find_tensor(x, e->key);
-            if (i < 0 && ignored(ctx, e->key))
+            if (ignored(ctx, e->key))
                 continue;
+            int i = find_tensor(x, e->key);
             if (i < 0)
                 return err_set_class(err, ERR_REQUEST, "ckpt: '%s': tensor "
                                      "'%.150s' has no place in this model",

@@ -9,20 +9,16 @@
  */
 #include "runner/model/layers.h"
 
+#include "runner/plan/share.h"
+
 static int ranks_of(const struct model *m)
 {
     return m->s->tensor > 1 ? m->s->tensor : 1;
 }
 
-/* Tokens of each rank but the last ones. */
-static int64_t each_tokens(const struct model *m, int64_t N)
-{
-    return (N + ranks_of(m) - 1) / ranks_of(m);
-}
-
 static int64_t first_token(const struct model *m, int rank, int64_t N)
 {
-    int64_t first = each_tokens(m, N) * rank;
+    int64_t first = share_tokens(m->s, N) * rank;
     return first < N ? first : N;
 }
 

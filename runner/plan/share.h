@@ -21,7 +21,8 @@ void share_shape(const struct plan *plan, int stage, int tensor_rank,
 int share_replicas(const struct plan *plan);
 /* Layers of the largest chunk of a stage. */
 int share_chunk_layers(const struct plan *plan, int stage);
-/* Tokens of N whose norms and residuals a tensor rank computes. */
+/* Tokens of N whose norms and residuals a tensor rank computes; the last ones
+ * may have fewer. */
 int64_t share_tokens(const struct shape *share, int64_t N);
 
 #endif

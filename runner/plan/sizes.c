@@ -1,6 +1,8 @@
 /* sizes - how large each tensor of a model is; see sizes.h. */
 #include "runner/plan/sizes.h"
 
+#include "runner/plan/share.h"
+
 int64_t sizes_align(int64_t bytes)
 {
     return (bytes + SIZES_ALIGN - 1) / SIZES_ALIGN * SIZES_ALIGN;
@@ -58,12 +60,6 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Of N tokens, those whose norms and residuals lie here. */
-static int64_t own_tokens(const struct shape *s, int64_t N)
-{
-    return s->tensor > 1 ? (N + s->tensor - 1) / s->tensor : N;
-}
-
 /* One bucket's part, at most: an even one, and less than a row more. A row of
  * a layer's matrix may be its input or its output, by the family. */
 static int64_t bucket_owned(const struct shape *s, enum place first,
@@ -96,11 +92,11 @@ int64_t act_bytes(const struct shape *s, enum act_id id, int64_t N, int act,
     int64_t HD = (int64_t)s->H * s->D, KD = (int64_t)s->K * s->D;
 
     switch (id) {
-    case A_SUM1: case A_SUM2: return own_tokens(s, N) * s->C * act;
+    case A_SUM1: case A_SUM2: return share_tokens(s, N) * s->C * act;
     case A_Y1: case A_Y2: return N * s->C * act;
     case A_MEAN1: case A_MEAN2:
-        return s->norm == SHAPE_LAYERNORM ? own_tokens(s, N) * stat : 0;
-    case A_RSTD1: case A_RSTD2: return own_tokens(s, N) * stat;
+        return s->norm == SHAPE_LAYERNORM ? share_tokens(s, N) * stat : 0;
+    case A_RSTD1: case A_RSTD2: return share_tokens(s, N) * stat;
     case A_QKV: return N * (HD + 2 * KD) * act;
     case A_PRE: return s->qk_norm ? N * (HD + KD) * act : 0;
     case A_QK_RSTD: return s->qk_norm ? N * (s->H + s->K) * stat : 0;
@@ -143,7 +139,7 @@ int64_t scratch_bytes(const struct shape *s, enum scratch_id id, int64_t N,
         return 0;
     switch (id) {
     case S_DELTA: return N * s->C * act;
-    case S_DRES: return own_tokens(s, N) * s->C * act;
+    case S_DRES: return share_tokens(s, N) * s->C * act;
     case S_WHOLE: return s->tensor > 1 ? N * s->C * act : 0;
     case S_SHARES:
         return s->tensor > 1 && !s->no_head
