@@ -3,20 +3,10 @@
 # All layouts of 1, 2, 3, 4, 6 and 8 ranks train as one rank does: three shapes,
 # a batch that divides on all and one that does not, fp64, each twice with the
 # same bits; and one shape in fp32.
-HERE=$(cd "$(dirname "$0")" && pwd)
-export TABLE_BUILD=${CLUSTER_BUILD:-$HERE/../../build}
-. "$HERE/../tap.sh"
-rows() {
-    while IFS= read -r line; do
-        case $line in
-        *"| shape"* | *---*) echo "# $line" ;;
-        *yes\ \|) ok "$line" true ;;
-        *) ok "$line" false ;;
-        esac
-    done
-}
-rows < <("$HERE/table.sh" --repeat gpt2)
-rows < <("$HERE/table.sh" --repeat llama)
-rows < <("$HERE/table.sh" --repeat qwen)
-rows < <("$HERE/table.sh" --fp32 llama)
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/rows.sh"
+rows 92 --repeat gpt2
+rows 84 --repeat llama
+rows 92 --repeat qwen
+rows 84 --fp32 llama
 tap_done

@@ -90,11 +90,13 @@ YAML
 # Largest relative difference of column COLUMN, over the first STEPS steps.
 off() { # A B COLUMN STEPS
     paste "$TMP/$1.tsv" "$TMP/$2.tsv" | head -n "$4" | awk -v c="$3" -v n="$4" '
+        $c + 0 == 0 || $(c + 3) + 0 == 0 { none = 1; next }
         { d = ($c - $(c + 3)) / $c; if (d < 0) d = -d; if (d > m) m = d }
-        END { if (NR != n || !m && m != 0) print "inf"; else printf "%.2g\n", m }'
+        END { if (NR != n || none) print "inf"; else printf "%.2g\n", m }'
 }
 within() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0 && a != "inf") }'; }
-digest() { "$BUILD/koboshi" ckpt digest --run-dir "$TMP/$1" 20 2>&1 | cut -d' ' -f1; }
+# Of the last checkpoint; two that cannot be read are not the same.
+digest() { "$BUILD/koboshi" ckpt digest --run-dir "$TMP/$1" 20 2>&1 | cut -d' ' -f1 | grep -xE '[0-9a-f]{16,}' || echo "none of $1"; }
 
 bad=0
 row() { # GOOD TEXT
