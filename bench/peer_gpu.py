@@ -2,11 +2,12 @@
 over fp32 weights, fp32 gradients, fused AdamW, gradient clipping, a tied head,
 each block compiled, scaled_dot_product_attention.
 
-usage: peer_gpu.py SHAPE MICRO_BATCH ACCUMULATION [EVERY [STEPS]]
+usage: peer_gpu.py SHAPE MICRO_BATCH [accum=]ACCUMULATION [EVERY [STEPS]]
 
 EVERY n: each n-th block is computed again in backward; 0 (default): none. One
 line of JSON with the median of STEPS (8) steps after three."""
 import json
+import os
 import statistics
 import sys
 import time
@@ -149,4 +150,6 @@ def main(name, micro, accumulation, every=0, steps=8):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(a) for a in sys.argv[2:]))
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        sys.exit("peer_gpu: one GPU only; start it without torchrun")
+    main(sys.argv[1], *(int(a.removeprefix("accum=")) for a in sys.argv[2:]))

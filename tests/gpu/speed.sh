@@ -1,14 +1,16 @@
 #!/bin/bash
-# speed - tokens/s of koboshi-train beside PyTorch (peer_torch.py), shape by
-# shape and number of GPUs by number, in one run on this machine.
+# speed - tokens/s of koboshi-train beside PyTorch, shape by shape and number of
+# GPUs by number, in one run on this machine.
 #
-# usage: RANKS="1 2" PEER=peer_torch.py speed.sh SHAPE...    settings as all.sh says
+# usage: RANKS="1 2" PEER=SCRIPT speed.sh SHAPE...    settings as all.sh says
 #
 # SHAPE: name:micro:accum:peer_micro:peer_accum, the name a preset, then keys of
 # run.yaml with ; between if need be. RANKS: numbers of GPUs (1), one rank each,
-# wired by torchrun's names. PEER: the peer's script; none: ours alone. Medians
-# of the steps after the fifth of STEPS (14). A result line a shape and number;
-# with more than one GPU also how much of n times one GPU's rate is reached.
+# wired by torchrun's names. PEER: the peer's script, started as `SCRIPT NAME
+# MICRO accum=ACCUM`, by torchrun for several GPUs; it prints "tok_s": NUMBER.
+# For one GPU that is bench/peer_gpu.py; none: ours alone. Medians of the steps
+# after the fifth of STEPS (14). A result line a shape and number; with more than
+# one GPU also how much of n times one GPU's rate is reached.
 . "$(dirname "$0")/lab.sh"
 STEPS=${STEPS:-14} RANKS=${RANKS:-1} PEER=${PEER:-}
 
