@@ -3,7 +3,7 @@
 Makes small models of each family there, with weights of trained scale, imports each (koboshi ckpt import), compares
 fp32 logits of 100 tokens, exports what was imported by the run's own run.yaml, and loads that into transformers again.
 
-Usage: hf_logits.py BUILD [--limit X]     BUILD holds koboshi and tests/parity/hf_logits (make check_PROGRAMS)
+Usage: hf_logits.py BUILD [--limit X]     BUILD holds koboshi and tests/parity/hf_logits (make check)
 Works with transformers 4 and 5. Prints a line a model; exit 0 when no logit is further away than the limit.
 """
 import argparse, os, subprocess, sys, tempfile
